@@ -14,7 +14,7 @@ use shardlake_procedures::ScriptRuns;
 use shardlake_projections::Projections;
 use shardlake_queries::Queries;
 use shardlake_router::{
-    CapacityMode, Enforcement, HeatRecording, Serving, ServingOptions, Shards, ThroughputRules,
+    CapacityMode, Enforcement, HeatRecording, Reach, Serving, ServingOptions, Shards, ThroughputRules,
 };
 use shardlake_script::{ScriptSettings, Scripts};
 use shardlake_stdx::{Activity, Clock, Random};
@@ -42,7 +42,8 @@ pub struct AccountOptions {
     pub purging: Purging,
     /// Interval of the search for documents that an index has expired; `None`: every minute.
     pub expiry_every: Option<Duration>,
-    /// For tests.
+    /// For tests, as are the hooks.
+    pub reach: Reach,
     pub hooks: RelocationHooks,
 }
 
@@ -117,6 +118,7 @@ impl Account {
                 burst: if options.burst { Burst::On } else { Burst::Off },
             },
             heat: options.heat,
+            reach: options.reach,
         };
         let router = Serving::open(shards, options_of_router).await?;
         let definitions = Resources::new(router.clone(), scripts.clone());

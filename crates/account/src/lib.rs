@@ -67,7 +67,7 @@ pub use shardlake_queries::{
 };
 pub use shardlake_router::{
     AccountMark, CapacityMode, ContainerHandle, ContainerUsage, Earlier, Enforcement, EpochRange,
-    HeatRecording, HistoryEvent, HistoryEventKind, PastRelocation, RangeStatistics, RelocationKind,
+    HeatRecording, HistoryEvent, HistoryEventKind, PastRelocation, RangeStatistics, Reach, RelocationKind,
     RelocationReport, RelocationStatus, RelocationStep, SHARDS_MAX, Shards, ThroughputReport, key_misfit,
 };
 pub use shardlake_routing::{Epk, KeyRange};

@@ -1,11 +1,10 @@
 //! A place in the change log of a container, and reading on from there.
 
-use std::sync::Arc;
-
 use shardlake_catalog::PlaceRecord;
+use shardlake_host::ReadLog;
 use shardlake_model::{ContainerRid, Error, ErrorKind, Result};
-use shardlake_partition::{ChangePage, Partition};
-use shardlake_router::{ContainerEntry, Serving};
+use shardlake_partition::ChangePage;
+use shardlake_router::{ContainerEntry, PartitionHandle, Serving};
 use shardlake_routing::KeyRange;
 
 use crate::written::written;
@@ -47,7 +46,7 @@ pub struct FollowerPage {
 }
 
 /// A partition, and the LSN that it was read up to.
-pub type Followed = (Arc<Partition>, u64);
+pub type Followed = (PartitionHandle, u64);
 
 impl Follower {
     /// Begins at the position of a checkpoint.
@@ -65,7 +64,9 @@ impl Follower {
     /// The checkpoint of a follower that begins with the next change.
     pub fn from_now(container: &ContainerEntry) -> Vec<PlaceRecord> {
         let partitions = container.map.iter();
-        partitions.map(|partition| PlaceRecord::new(&partition.epk_range, partition.durable_lsn())).collect()
+        partitions
+            .map(|partition| PlaceRecord::new(&partition.epk_range(), partition.durable_lsn()))
+            .collect()
     }
 
     /// How far everything is done.
@@ -149,8 +150,9 @@ async fn page_of(
 ) -> Result<PlaceRead> {
     let entry = serving.entry_of_rid(container)?;
     let parts = parts(&entry, &place.span);
+    let read = ReadLog { span: place.span.clone(), after: place.after, entries_max };
     match parts.as_slice() {
-        [(partition, _)] => match partition.changes(&place.span, place.after, entries_max).await {
+        [(partition, _)] => match partition.send(&serving.own_context(), &read).await {
             // Split, merged or moved just now: the next look sees the ranges that replaced it.
             Err(error) if error.kind() == ErrorKind::PartitionGone => {
                 let mut routing = serving.routing_of(entry.clone());
@@ -162,15 +164,15 @@ async fn page_of(
         [] => Err(Error::internal("a part of the hash space that no range has")),
         parts => {
             let part =
-                |(_, span): &(Arc<Partition>, KeyRange)| Place { span: span.clone(), after: place.after };
+                |(_, span): &(PartitionHandle, KeyRange)| Place { span: span.clone(), after: place.after };
             Ok(PlaceRead::Divided(parts.iter().map(part).collect()))
         }
     }
 }
 
-pub(crate) fn parts(entry: &ContainerEntry, span: &KeyRange) -> Vec<(Arc<Partition>, KeyRange)> {
+pub(crate) fn parts(entry: &ContainerEntry, span: &KeyRange) -> Vec<(PartitionHandle, KeyRange)> {
     let partitions = entry.map.overlapping(span);
-    partitions.map(|partition| (partition.clone(), partition.epk_range.intersection(span))).collect()
+    partitions.map(|partition| (partition.clone(), partition.epk_range().intersection(span))).collect()
 }
 
 /// Joins neighbours in one range that are level.
@@ -180,9 +182,9 @@ fn join(entry: &ContainerEntry, places: &mut Vec<Place>) {
     for place in places.drain(..) {
         let previous = joined.last_mut().filter(|previous| {
             let is_next = previous.after == place.after && previous.span.max == place.span.min;
-            let is_in_one = |partition: &Arc<Partition>| {
-                partition.epk_range.contains_range(&previous.span)
-                    && partition.epk_range.contains_range(&place.span)
+            let is_in_one = |partition: &PartitionHandle| {
+                partition.epk_range().contains_range(&previous.span)
+                    && partition.epk_range().contains_range(&place.span)
             };
             is_next && entry.map.iter().any(is_in_one)
         });

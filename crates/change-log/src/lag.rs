@@ -26,13 +26,15 @@ pub async fn lag(serving: &Serving, rid: ContainerRid, places: &[PlaceRecord]) -
     for place in places {
         let Ok(span) = place.span() else { continue };
         for (partition, part) in parts(&entry, &span) {
-            let Ok(page) = partition.changes(&part, place.after, LAG_LOOK).await else { continue };
+            let Ok(page) = partition.hosted().partition().changes(&part, place.after, LAG_LOOK).await else {
+                continue;
+            };
             let first = page.entries.first().map(|(_, entry)| entry.timestamp_ms);
             if first.is_none() && page.is_last {
                 continue;
             }
             let commits = partition.durable_lsn().saturating_sub(place.after);
-            let known = behind.entry(partition.range_id).or_default();
+            let known = behind.entry(partition.range_id()).or_default();
             *known = commits.max(*known);
             oldest_ms = first.into_iter().chain(oldest_ms).min();
         }

@@ -25,9 +25,10 @@ use crate::limits::ParseLimits;
 use crate::patch_tree::Node;
 use crate::raw::RawDocument;
 use crate::value::{Number, Value};
+use serde::{Deserialize, Serialize};
 
 /// Paths are the segments of a JSON pointer, as [`parse_path`] returns them.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum PatchOperation {
     Add { path: Vec<String>, value: Value },
     Set { path: Vec<String>, value: Value },

@@ -12,8 +12,9 @@ use crate::json_in::parse_wrapped_value;
 use crate::json_out::{write_double, write_int, write_json_string};
 use crate::limits::{NESTING_CEILING, ParseLimits};
 use crate::raw::{RawDocument, RawValue};
+use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub enum Value {
     #[default]
     Undefined,
@@ -28,7 +29,7 @@ pub enum Value {
 }
 
 /// A number as it was written: integers within 64 bits stay integers.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Number {
     Int(i64),
     Double(f64),

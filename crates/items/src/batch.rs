@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::StreamExt;
+use shardlake_host::{CheckSession, WriteBatch};
 use shardlake_model::{Error, ErrorKind, PartitionKey, RequestContext, Result};
 use shardlake_partition::{
     BatchFailure, BatchReply, CommandContext, CommitOptions, HEAVY_BYTES, ItemReply, LogicalKey, Operation,
-    Outcome, PartitionWrite, extract_partition_key,
+    PartitionWrite, extract_partition_key,
 };
 
 use crate::Items;
 use crate::command::{ItemOperation, ItemRead, KeyedOperation, ReadCommand};
-use crate::items::check_session;
 use shardlake_router::ContainerHandle;
-use shardlake_router::{Cost, OperationKind, Routing, Touched, key_of_read, logical, partition_of};
+use shardlake_router::{key_of_read, logical, partition_of};
 
 /// Bulk operations of one request in flight at once; enough to fill a group commit.
 const BULK_CONCURRENCY: usize = 64;
@@ -67,9 +67,9 @@ impl Items {
         let places = operations.iter().enumerate();
         let unwanted = places.filter(|(_, keyed)| keyed.as_ref().is_ok_and(is_unwanted));
         let unwanted: Vec<usize> = unwanted.map(|(place, _)| place).collect();
-        let mut routing = self.router().routing(container);
         if operations.iter().flatten().any(|keyed| keyed.operation.is_read()) {
-            check_session_of_reads(ctx, &mut routing, &logical).await?;
+            // Batches that only write do not depend on the session's position.
+            self.router().send(ctx, container, &logical, &CheckSession).await?;
         }
         let count = operations.len();
         let mut planned = Vec::with_capacity(count);
@@ -95,23 +95,13 @@ impl Items {
         }
         if let Some(mut failure) = refused {
             // The operations before it could still fail first in the transaction, but nothing is applied either way.
-            let meta = routing.owner(&logical).meta(100, 0);
+            let meta = partition_of(&container.entry, &logical).meta(100, 0);
             *failure.error.meta_mut() = meta;
             return Ok(BatchReply { outcome: Err(failure), meta });
         }
         let context = CommandContext { commit, unwanted, ..self.command(ctx, count) };
-        let command = Arc::new(PartitionWrite { key: logical.clone(), operations: planned, context });
-        loop {
-            let partition = routing.owner(&logical);
-            let touched = Touched::Logical(&logical);
-            let permit =
-                self.router().admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
-            let outcome = partition.execute(&routing.entry.shape, &command).await;
-            permit.settle_outcome(&outcome, cost_of_batch);
-            if !routing.has_moved(&outcome).await? {
-                return outcome;
-            }
-        }
+        let write = PartitionWrite { key: logical.clone(), operations: planned, context };
+        self.router().send(ctx, container, &logical, &WriteBatch(Arc::new(write))).await
     }
 
     async fn planned_in_batch(
@@ -247,20 +237,6 @@ fn replies_of_bulk(replies: Vec<Result<ItemReply>>) -> Result<Vec<Result<ItemRep
     }
 }
 
-/// Refuses a batch behind the session's position. Batches that only write do not depend on it.
-async fn check_session_of_reads(
-    ctx: &RequestContext,
-    routing: &mut Routing<'_>,
-    logical: &LogicalKey,
-) -> Result<()> {
-    loop {
-        let is_there = check_session(ctx, &routing.entry, routing.owner(logical));
-        if !routing.has_moved(&is_there).await? {
-            return is_there;
-        }
-    }
-}
-
 /// Refuses a batch with an operation of another logical partition.
 fn check_key_in_batch(
     container: &ContainerHandle,
@@ -284,7 +260,7 @@ fn check_range_of_bulk(
     crate::feed::range_by_id(container, range_id)?;
     let range_of = |keyed: &KeyedOperation| {
         let logical = key_of_bulk(container, keyed)?;
-        Some(partition_of(&container.entry, &logical).range_id)
+        Some(partition_of(&container.entry, &logical).range_id())
     };
     match operations.iter().flatten().filter_map(range_of).find(|own| *own != range_id) {
         None => Ok(()),
@@ -314,14 +290,4 @@ pub fn key_of_another_partition() -> Error {
     Error::bad_request(
         "One or more operations within the batch request have a different partition key value than the request.",
     )
-}
-
-fn cost_of_batch(reply: &BatchReply) -> Cost {
-    let replies = || reply.outcome.iter().flatten();
-    let sizes = replies().filter_map(|reply| reply.item.as_ref()).map(|item| item.json_size_bytes() as u64);
-    Cost {
-        charge_centi: reply.meta.charge_centi,
-        size_bytes: sizes.sum(),
-        creates: replies().any(|reply| reply.outcome == Outcome::Created),
-    }
 }

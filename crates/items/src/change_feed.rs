@@ -12,21 +12,19 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use shardlake_host::{ReadChanges, span_of};
 use shardlake_model::{Error, ErrorKind, PreviousImages, ReplyMeta, RequestContext, Result};
 use shardlake_partition::{
-    ChangeFeedMode, ChangeSink, FeedFilter, FeedFound, FeedLook, JsonChanges, PageLimits, Partition,
-    all_versions_not_enabled,
+    ChangeFeedMode, ChangeSink, FeedFilter, FeedFound, JsonChanges, PageLimits, all_versions_not_enabled,
 };
 use shardlake_routing::KeyRange;
 use shardlake_stdx::Timestamp;
 
 use crate::Items;
 use crate::change_feed_position::{FeedPart, FeedPosition};
-use crate::feed::{FeedScope, resolve, span_of};
-use crate::items::check_session;
+use crate::feed::{FeedScope, resolve};
 use shardlake_router::ContainerEntry;
-use shardlake_router::ContainerHandle;
-use shardlake_router::{Cost, OperationKind, Touched};
+use shardlake_router::{ContainerHandle, PartitionHandle};
 
 /// Time that a page may spend on changes outside of its scope.
 pub const LOOKING_TIME_MAX: Duration = Duration::from_secs(5);
@@ -80,7 +78,7 @@ pub struct ChangeFeedPage<C = Vec<u8>> {
 
 /// A part of a partition that a page reads.
 struct Part {
-    partition: Arc<Partition>,
+    partition: PartitionHandle,
     filter: FeedFilter,
     place: FeedPart,
 }
@@ -175,17 +173,15 @@ impl Items {
         let mut read = 0;
         while read < parts.len() {
             let part = &mut parts[next];
-            let found = match self
-                .read_part(ctx, entry, request, part, (room, until, charge_min), &mut changes)
-                .await
-            {
-                // Changes already read are paid for, so they are returned.
-                Err(error) if error.kind() == ErrorKind::TooManyRequests && count > 0 => {
-                    is_last = false;
-                    break;
-                }
-                found => found?,
-            };
+            let found =
+                match self.read_part(ctx, request, part, (room, until, charge_min), &mut changes).await {
+                    // Changes already read are paid for, so they are returned.
+                    Err(error) if error.kind() == ErrorKind::TooManyRequests && count > 0 => {
+                        is_last = false;
+                        break;
+                    }
+                    found => found?,
+                };
             part.place.after = found.last_lsn;
             count += found.changes;
             charge_centi += found.charge_centi;
@@ -201,7 +197,7 @@ impl Items {
         }
         let etag = FeedPosition::of_parts(&places(&parts), next).encode();
         let mut ranges: Vec<(u32, u64)> =
-            parts.iter().map(|part| (part.partition.range_id, part.partition.durable_lsn())).collect();
+            parts.iter().map(|part| (part.partition.range_id(), part.partition.durable_lsn())).collect();
         ranges.dedup_by_key(|(range_id, _)| *range_id);
         let meta = ReplyMeta {
             charge_centi,
@@ -216,41 +212,23 @@ impl Items {
     async fn read_part(
         &self,
         ctx: &RequestContext,
-        entry: &Arc<ContainerEntry>,
         request: &ChangeFeedRequest<'_>,
         part: &Part,
         (limits, until, charge_min): (PageLimits, Duration, u64),
         out: &mut dyn ChangeSink,
     ) -> Result<FeedFound> {
-        check_session(ctx, entry, &part.partition)?;
-        let touched = match &part.filter {
-            FeedFilter::Logical(logical) => Touched::Logical(logical),
-            FeedFilter::Range(_) | FeedFilter::Prefix(..) => Touched::Span(&part.place.span),
-        };
-        let permit = self.router().admit(ctx, entry, &part.partition, OperationKind::Feed, touched)?;
-        let look = FeedLook {
-            shape: &entry.shape,
-            filter: &part.filter,
+        let command = ReadChanges {
+            filter: part.filter.clone(),
             mode: request.mode,
             images: request.images,
             after: part.place.after,
             since: request.since,
             limits,
-            now: ctx.now,
-            consistency: ctx.consistency,
-            clock: self.router().clock(),
-            until,
+            time: until.saturating_sub(self.router().clock().elapsed()),
+            charge_min,
+            checks_session: true,
         };
-        let mut found = part.partition.read_changes(&look, out).await;
-        if let Ok(found) = &mut found {
-            found.charge_centi = found.charge_centi.max(charge_min);
-        }
-        permit.settle_outcome(&found, |found| Cost {
-            charge_centi: found.charge_centi,
-            size_bytes: found.size_bytes as u64,
-            creates: false,
-        });
-        found
+        part.partition.read_changes(ctx, &command, out).await
     }
 }
 
@@ -279,7 +257,7 @@ fn parts_of(entry: &ContainerEntry, scope: &FeedScope, position: Option<&FeedPos
     for partition in partitions {
         let span = match &filter {
             FeedFilter::Logical(_) => span.clone(),
-            FeedFilter::Range(_) | FeedFilter::Prefix(..) => span.intersection(&partition.epk_range),
+            FeedFilter::Range(_) | FeedFilter::Prefix(..) => span.intersection(&partition.epk_range()),
         };
         let places = match position {
             Some(position) => position.parts_of(&span),
@@ -307,12 +285,12 @@ fn places(parts: &[Part]) -> Vec<FeedPart> {
 
 /// Waits until one of the partitions has a new change or ends, at most [`WAIT_SLICE`].
 async fn changed_or_later(parts: &[Part]) {
-    let places = parts.iter().map(|part| (&*part.partition, part.place.after)).collect();
+    let places = parts.iter().map(|part| (&part.partition, part.place.after)).collect();
     any_changed(places, WAIT_SLICE).await;
 }
 
 /// Waits until one of several partitions has a change above an LSN or ends, at most `time_max`.
-pub async fn any_changed(places: Vec<(&Partition, u64)>, time_max: Duration) {
+pub async fn any_changed(places: Vec<(&PartitionHandle, u64)>, time_max: Duration) {
     let mut waits: Vec<Pin<Box<dyn Future<Output = ()> + Send + '_>>> = Vec::with_capacity(places.len());
     for (partition, after) in places {
         waits.push(Box::pin(partition.wait_for_change(after)));

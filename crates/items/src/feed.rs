@@ -7,16 +7,14 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use shardlake_host::{DeleteKey, ReadFeed, ReadLog};
 use shardlake_model::{Error, ErrorKind, PartitionKey, ReplyMeta, RequestContext, Result};
-use shardlake_partition::{ChangePage, FeedFilter, PageLimits, Partition, StoredItem, epk_of_position};
-use shardlake_routing::{Epk, KeyRange, prefix_range};
+use shardlake_partition::{ChangePage, FeedFilter, PageLimits, StoredItem, epk_of_position};
+use shardlake_routing::{KeyRange, prefix_range};
 
 use crate::Items;
-use crate::items::check_session;
 use shardlake_router::ContainerHandle;
-use shardlake_router::{
-    ContainerEntry, Cost, OperationKind, Touched, checked_key, key_of_read, logical, partition_of,
-};
+use shardlake_router::{ContainerEntry, PartitionHandle, checked_key, key_of_read, logical, partition_of};
 
 const TOKEN_VERSION: u8 = 2;
 
@@ -81,22 +79,16 @@ impl Items {
         let mut after = continuation.map(|token| decode_token(entry, token)).transpose()?;
         let mut room = self.page_limits(max_items)?;
         let (filter, partitions) = resolve(entry, scope)?;
-        let command = self.command(ctx, 0);
         let mut page =
             FeedPage { items: vec![], continuation: None, meta: ReplyMeta::default(), ranges: vec![] };
         let start = after.as_deref().map(epk_of_position).transpose()?;
         for partition in partitions {
             // The token is past this partition.
-            if start.as_ref().is_some_and(|epk| partition.epk_range.is_below(epk)) {
+            if start.as_ref().is_some_and(|epk| partition.epk_range().is_below(epk)) {
                 continue;
             }
-            check_session(ctx, entry, &partition)?;
-            let span = span_of(&filter).intersection(&partition.epk_range);
-            let touched = match &filter {
-                FeedFilter::Logical(logical) => Touched::Logical(logical),
-                FeedFilter::Range(_) | FeedFilter::Prefix(..) => Touched::Span(&span),
-            };
-            let permit = match self.router().admit(ctx, entry, &partition, OperationKind::Feed, touched) {
+            let read = ReadFeed { filter: filter.clone(), after: after.take(), limits: room };
+            let part = match partition.send(ctx, &read).await {
                 // Items already read are paid for, so they are returned; the next page finds out whether
                 // there is budget again.
                 Err(error) if error.kind() == ErrorKind::TooManyRequests && !page.items.is_empty() => {
@@ -104,19 +96,9 @@ impl Items {
                     page.continuation = last.map(|position| encode_token(entry, &position));
                     break;
                 }
-                permit => permit?,
+                part => part?,
             };
-            let part = partition.read_page(&entry.shape, &command, &filter, after.as_deref(), room).await;
-            permit.settle_outcome(&part, |part| {
-                let sizes = part.items.iter().map(StoredItem::json_size_bytes);
-                Cost {
-                    charge_centi: self.0.router.charges().feed_page(sizes, ctx.consistency).0,
-                    size_bytes: part.size_bytes as u64,
-                    creates: false,
-                }
-            });
-            let part = part?;
-            page.ranges.push((partition.range_id, partition.durable_lsn()));
+            page.ranges.push((partition.range_id(), partition.durable_lsn()));
             room.items -= part.items.len();
             room.size_bytes = room.size_bytes.saturating_sub(part.size_bytes);
             page.items.extend(part.items);
@@ -124,7 +106,6 @@ impl Items {
                 page.continuation = Some(encode_token(entry, &next));
                 break;
             }
-            after = None;
             if room.items == 0 || room.size_bytes == 0 {
                 // Full exactly at a partition's end: the next page finds out whether more items follow.
                 page.continuation = page
@@ -153,11 +134,13 @@ impl Items {
         after: u64,
         entries_max: usize,
     ) -> Result<ChangePage> {
+        let read = ReadLog { span: span.clone(), after, entries_max };
+        let ctx = self.router().own_context();
         let mut routing = self.router().routing(container);
         loop {
             // A moved range exists under its id; any other end shows by the missing id.
             let page = match find_range(&routing.entry, range_id) {
-                Ok(partition) => partition.changes(span, after, entries_max).await,
+                Ok(partition) => partition.send(&ctx, &read).await,
                 Err(gone) => Err(gone),
             };
             if !routing.has_moved(&page).await? {
@@ -190,38 +173,15 @@ impl Items {
         key: &PartitionKey,
     ) -> Result<ReplyMeta> {
         let logical = key_of_read(container, Some(key))?;
-        let command = self.command(ctx, 0);
-        let mut routing = self.router().routing(container);
-        loop {
-            let partition = routing.owner(&logical);
-            let touched = Touched::Logical(&logical);
-            let permit =
-                self.router().admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
-            let outcome = partition.delete_logical_partition(&routing.entry.shape, &command, &logical).await;
-            permit.settle_outcome(&outcome, |(_, meta)| Cost {
-                charge_centi: meta.charge_centi,
-                ..Cost::default()
-            });
-            if !routing.has_moved(&outcome).await? {
-                return outcome.map(|(_, meta)| meta);
-            }
-        }
+        self.router().send(ctx, container, &logical, &DeleteKey(logical.clone())).await
     }
 }
 
-fn is_last(entry: &ContainerEntry, partition: &Partition) -> bool {
-    entry.map.iter().last().is_some_and(|last| last.uid == partition.uid)
+fn is_last(entry: &ContainerEntry, partition: &PartitionHandle) -> bool {
+    entry.map.iter().last().is_some_and(|last| last.uid() == partition.uid())
 }
 
-/// The span of the hash space that holds the items of a filter.
-pub fn span_of(filter: &FeedFilter) -> KeyRange {
-    match filter {
-        FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => range.clone(),
-        FeedFilter::Logical(logical) => span_of_point(&logical.epk),
-    }
-}
-
-pub fn resolve(entry: &ContainerEntry, scope: &FeedScope) -> Result<(FeedFilter, Vec<Arc<Partition>>)> {
+pub fn resolve(entry: &ContainerEntry, scope: &FeedScope) -> Result<(FeedFilter, Vec<PartitionHandle>)> {
     let of_range = |range: &KeyRange| entry.map.overlapping(range).cloned().collect();
     Ok(match scope {
         FeedScope::All => (FeedFilter::Range(KeyRange::full()), entry.map.iter().cloned().collect()),
@@ -255,8 +215,8 @@ pub fn window_of(epk: Option<&(String, String)>) -> Result<KeyRange> {
         .map_err(|error| Error::bad_request(format!("the effective partition key range is invalid: {error}")))
 }
 
-pub fn find_range(entry: &ContainerEntry, id: u32) -> Result<&Arc<Partition>> {
-    entry.map.iter().find(|partition| partition.range_id == id).ok_or_else(|| {
+pub fn find_range(entry: &ContainerEntry, id: u32) -> Result<&PartitionHandle> {
+    entry.map.iter().find(|partition| partition.range_id() == id).ok_or_else(|| {
         Error::new(
             ErrorKind::PartitionGone,
             format!("partition key range {id} does not exist (any more): refresh the partition key ranges"),
@@ -264,7 +224,7 @@ pub fn find_range(entry: &ContainerEntry, id: u32) -> Result<&Arc<Partition>> {
     })
 }
 
-pub fn range_by_id(container: &ContainerHandle, id: u32) -> Result<&Arc<Partition>> {
+pub fn range_by_id(container: &ContainerHandle, id: u32) -> Result<&PartitionHandle> {
     find_range(&container.entry, id)
 }
 
@@ -294,15 +254,4 @@ pub fn position_of_token(container: u32, token: &str) -> Result<Vec<u8>> {
     }
     epk_of_position(position).map_err(|_| invalid())?;
     Ok(position.to_vec())
-}
-
-/// The span that holds one hash and no other hash that occurs.
-pub fn span_of_point(epk: &Epk) -> KeyRange {
-    let mut max = epk.clone();
-    max.0.push(0xFF);
-    let mut min = epk.clone();
-    while min.0.last() == Some(&0) {
-        min.0.pop();
-    }
-    KeyRange { min, max }
 }

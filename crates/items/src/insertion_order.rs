@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use shardlake_host::{ReadInOrder, Trim};
 use shardlake_model::{PartitionKey, RequestContext, Result};
 use shardlake_partition::{InsertionPage, InsertionPosition, StoredItem};
 
 use crate::Items;
 use crate::change_feed::any_changed;
-use crate::items::check_session;
-use shardlake_router::{ContainerEntry, ContainerHandle, Cost, OperationKind, Touched, key_of_read};
+use shardlake_router::{ContainerEntry, ContainerHandle, key_of_read};
 
 /// One page of the physical partition that has the logical partition. `max_items` is the caller's wish: `None` for the
 /// server's choice.
@@ -24,29 +24,10 @@ pub async fn read_in_order(
     items.router().take_answer_space(ctx).await?;
     let limits = items.page_limits(Some(max_items.map_or(-1, i64::from)))?;
     let logical = key_of_read(container, Some(key))?;
-    let mut routing = items.router().routing(container);
-    loop {
-        let (entry, partition) = (routing.entry.clone(), routing.owner(&logical).clone());
-        let is_there = check_session(ctx, &entry, &partition);
-        if routing.has_moved(&is_there).await? {
-            continue;
-        }
-        is_there?;
-        let permit =
-            items.router().admit(ctx, &entry, &partition, OperationKind::Feed, Touched::Logical(&logical))?;
-        let from = (&logical, position);
-        let page =
-            shardlake_partition::read_in_order(&partition, &entry.shape, ctx.now.seconds(), from, limits)
-                .await;
-        permit.settle_outcome(&page, |page| Cost {
-            charge_centi: charge_in_order(items, page, ctx),
-            size_bytes: page.size_bytes as u64,
-            creates: false,
-        });
-        if !routing.has_moved(&page).await? {
-            return page;
-        }
-    }
+    items
+        .router()
+        .send(ctx, container, &logical, &ReadInOrder { key: logical.clone(), position, limits })
+        .await
 }
 
 /// The charge of a page.
@@ -66,7 +47,7 @@ pub async fn wait_in_order(
     let container = ContainerHandle { entry: container.clone(), by_rid: false };
     let logical = key_of_read(&container, Some(key))?;
     let routing = items.router().routing(&container);
-    any_changed(vec![(&**routing.owner(&logical), lsn)], time_max).await;
+    any_changed(vec![(routing.owner(&logical), lsn)], time_max).await;
     Ok(())
 }
 
@@ -79,13 +60,7 @@ pub async fn trim(
     patience: Duration,
 ) -> Result<()> {
     let logical = key_of_read(container, Some(key))?;
-    let mut routing = items.router().routing(container);
-    loop {
-        let partition = routing.owner(&logical);
-        let goes_on =
-            shardlake_partition::trim(partition, &routing.entry.shape, ctx.now, &logical, patience).await;
-        if !routing.has_moved(&goes_on).await? && !goes_on? {
-            return Ok(());
-        }
-    }
+    let trim = Trim { key: logical.clone(), patience };
+    while items.router().send(ctx, container, &logical, &trim).await? {}
+    Ok(())
 }

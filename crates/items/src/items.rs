@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use shardlake_document::PatchOperation;
+use shardlake_host::{FindOrdinal, ReadItem, WriteItem};
 use shardlake_model::{Error, ErrorKind, PartitionKey, Preconditions, RequestContext, Result};
 use shardlake_partition::{
-    CommandContext, CommitOptions, ItemReply, LogicalKey, Operation, Outcome, Partition, PartitionWrite,
-    prepare, validate_item_id,
+    CommandContext, CommitOptions, ItemReply, LogicalKey, Operation, PartitionWrite, prepare,
+    validate_item_id,
 };
 
 use crate::Items;
 use crate::command::{ItemRead, ItemWrite, Patch, ReadCommand, WriteCommand};
 use shardlake_document::ItemName;
-use shardlake_router::{
-    ContainerEntry, ContainerHandle, Cost, OperationKind, Touched, key_of_read, key_of_write, own_key_of_read,
-};
+use shardlake_router::{ContainerHandle, key_of_read, key_of_write, own_key_of_read};
 
 impl Items {
     /// Creates, upserts, replaces, patches or deletes one item; no trigger runs.
@@ -37,7 +36,7 @@ impl Items {
         let logical = own_key_of_read(container, command.key)?;
         let ItemRead { item, preconditions } = command.read;
         let id = self.resolved(container, &logical, item).await?;
-        self.read_planned(ctx, container, &logical, &id, &preconditions).await
+        self.read_at(ctx, container, &ReadItem { key: logical, id, preconditions }).await
     }
 
     /// A write in the partition's terms, and its logical partition. `key` is the key in the request.
@@ -82,32 +81,14 @@ impl Items {
         })
     }
 
-    pub async fn read_planned(
+    /// Reads an item at the owner of its key.
+    pub async fn read_at(
         &self,
         ctx: &RequestContext,
         container: &ContainerHandle,
-        logical: &LogicalKey,
-        id: &str,
-        preconditions: &Preconditions,
+        read: &ReadItem,
     ) -> Result<ItemReply> {
-        let command = self.command(ctx, 0);
-        let mut routing = self.router().routing(container);
-        loop {
-            let partition = routing.owner(logical);
-            let is_there = check_session(ctx, &routing.entry, partition);
-            if routing.has_moved(&is_there).await? {
-                continue;
-            }
-            is_there?;
-            let partition = routing.owner(logical);
-            let touched = Touched::Logical(logical);
-            let permit = self.router().admit(ctx, &routing.entry, partition, OperationKind::Read, touched)?;
-            let outcome = partition.read(&routing.entry.shape, &command, logical, id, preconditions).await;
-            permit.settle_outcome(&outcome, cost_of_item);
-            if !routing.has_moved(&outcome).await? {
-                return outcome;
-            }
-        }
+        self.router().send(ctx, container, &read.key, read).await
     }
 
     /// The id of an item in the logical partition of a key.
@@ -139,13 +120,9 @@ impl Items {
         logical: &LogicalKey,
         ordinal: u64,
     ) -> Result<String> {
-        let mut routing = self.router().routing(container);
-        let id = loop {
-            let id = routing.owner(logical).id_of_ordinal(logical, ordinal).await;
-            if !routing.has_moved(&id).await? {
-                break id?;
-            }
-        };
+        let find = FindOrdinal { key: logical.clone(), ordinal };
+        let ctx = self.router().own_context();
+        let id = self.router().send(&ctx, container, logical, &find).await?;
         id.ok_or_else(no_such_item)
     }
 
@@ -167,19 +144,8 @@ impl Items {
         (operation, commit): (Operation, CommitOptions),
     ) -> Result<ItemReply> {
         let context = CommandContext { commit, ..self.command(ctx, 1) };
-        let command = Arc::new(PartitionWrite { key: logical.clone(), operations: vec![operation], context });
-        let mut routing = self.router().routing(container);
-        loop {
-            let partition = routing.owner(logical);
-            let touched = Touched::Logical(logical);
-            let permit =
-                self.router().admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
-            let outcome = partition.write(&routing.entry.shape, &command).await;
-            permit.settle_outcome(&outcome, cost_of_item);
-            if !routing.has_moved(&outcome).await? {
-                return outcome;
-            }
-        }
+        let write = PartitionWrite { key: logical.clone(), operations: vec![operation], context };
+        self.router().send(ctx, container, logical, &WriteItem(Arc::new(write))).await
     }
 
     pub fn command(&self, ctx: &RequestContext, writes: usize) -> CommandContext {
@@ -196,12 +162,6 @@ impl Items {
 
 pub fn no_such_item() -> Error {
     Error::new(ErrorKind::NotFound, "Entity with the specified id does not exist in the system.")
-}
-
-/// The cost of an operation on one item.
-pub(crate) fn cost_of_item(reply: &ItemReply) -> Cost {
-    let size_bytes = reply.item.as_ref().map_or(0, |item| item.json_size_bytes() as u64);
-    Cost { charge_centi: reply.meta.charge_centi, size_bytes, creates: reply.outcome == Outcome::Created }
 }
 
 /// Refuses a patch that the reference refuses for any item.
@@ -238,27 +198,4 @@ pub fn patch_operation(
     validate_item_id(&id, &shape.limits)?;
     let Patch { operations, condition } = patch;
     Ok(Operation::Patch { id, operations, condition, preconditions })
-}
-
-/// Refuses to read behind the session's position. With one copy of the data this happens only with a token of
-/// another life of this container, such as before a backup was restored. Tokens of an earlier container with
-/// the same name are ignored. A position in an ancestor of this range counts, too.
-pub fn check_session(ctx: &RequestContext, entry: &ContainerEntry, partition: &Arc<Partition>) -> Result<()> {
-    let Some(session) = &ctx.session else { return Ok(()) };
-    let range_id = partition.range_id;
-    let record = entry.record.ranges.iter().find(|range| range.range_id == range_id);
-    let ancestors = record.iter().flat_map(|range| &range.parents);
-    let seen = ancestors.chain([&range_id]).filter_map(|id| session.entry_of(*id));
-    let Some(seen) = seen.max_by_key(|entry| (entry.version, entry.lsn)) else { return Ok(()) };
-    let own = (partition.session_version, partition.durable_lsn() as i64);
-    if seen.version < own.0 || (seen.version, seen.lsn) <= own {
-        return Ok(());
-    }
-    // A partition that has moved is behind because it has ended.
-    partition.check_open()?;
-    let message = format!(
-        "The read session is not available for the input session token: it names LSN {} (version {}) of range {}, but range {range_id} is at {} (version {})",
-        seen.lsn, seen.version, seen.range_id, own.1, own.0
-    );
-    Err(Error::new(ErrorKind::SessionNotAvailable, message).with_meta(partition.meta(100, 0)))
 }

@@ -44,11 +44,10 @@ pub use command::{
     WriteReply,
 };
 pub use feed::{
-    FeedPage, FeedScope, decode_token, encode_token, find_range, position_of_token, resolve, span_of_point,
-    window_of,
+    FeedPage, FeedScope, decode_token, encode_token, find_range, position_of_token, resolve, window_of,
 };
 pub use insertion_order::{charge_in_order, read_in_order, trim, wait_in_order};
-pub use items::{check_session, no_such_item};
+pub use items::no_such_item;
 pub use json_items::{item_of_json, item_of_json_in};
 pub use policy_preview::PolicyPreview;
 pub use sample::{SAMPLE_ITEMS_MAX, Sample};

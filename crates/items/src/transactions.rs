@@ -12,18 +12,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use shardlake_host::{OperationKind, Touched, cost_of_item};
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
-use shardlake_partition::{
-    ItemReply, Partition, SnapshotTransaction, StatementRow, TransactionView, Uncommitted,
-};
+use shardlake_partition::{ItemReply, SnapshotTransaction, StatementRow, TransactionView, Uncommitted};
 use shardlake_router::{
-    ContainerEntry, ContainerHandle, LiveCatalog, OperationKind, Touched, key_of_read, partition_of,
+    ContainerEntry, ContainerHandle, LiveCatalog, PartitionHandle, key_of_read, partition_of,
 };
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::Items;
 use crate::command::{ReadCommand, WriteCommand};
-use crate::items::cost_of_item;
 
 /// Memory budget for the writes of all open transactions together.
 #[derive(Debug)]
@@ -105,8 +103,8 @@ impl Pinned {
     }
 
     /// Keeps the view of a partition's shard, and drops the others.
-    fn on_shard_of(self, partition: &Partition, space: &Arc<TransactionSpace>) -> Result<Begun> {
-        let view = self.views.into_iter().find(|view| view.is_on_shard_of(partition));
+    fn on_shard_of(self, partition: &PartitionHandle, space: &Arc<TransactionSpace>) -> Result<Begun> {
+        let view = self.views.into_iter().find(|view| view.is_on_shard_of(partition.hosted().partition()));
         let Some(transaction) = view else {
             return Err(Error::new(
                 ErrorKind::PreconditionFailed,
@@ -169,7 +167,7 @@ impl OpenTransaction {
         &self,
         items: &Items,
         ctx: &RequestContext,
-        (entry, partition): (&ContainerEntry, &Partition),
+        (entry, partition): (&ContainerEntry, &PartitionHandle),
     ) -> Result<Working<'_>> {
         let mut state = self.state.lock().await;
         if self.is_over.load(Ordering::Acquire) {
@@ -194,13 +192,13 @@ impl OpenTransaction {
         items: &Items,
         ctx: &RequestContext,
         entry: &ContainerEntry,
-        partitions: impl Iterator<Item = &'p Arc<Partition>>,
+        partitions: impl Iterator<Item = &'p PartitionHandle>,
     ) -> Result<Option<TransactionView>> {
         let mut view = None;
         for partition in partitions {
             let working = self.begun(items, ctx, (entry, partition)).await?;
             let begun = working.begun()?;
-            begun.transaction.check_reach(partition)?;
+            begun.transaction.check_reach(partition.hosted().partition())?;
             view = Some(begun.view_of(entry));
         }
         Ok(view)
@@ -226,11 +224,11 @@ impl Working<'_> {
     }
 
     /// Refuses a partition that was made of others since the transaction began.
-    fn check(&self, entry: &ContainerEntry, partition: &Partition) -> Result<()> {
+    fn check(&self, entry: &ContainerEntry, partition: &PartitionHandle) -> Result<()> {
         let Some(then) = self.begun()?.catalog.container_of_rid(entry.record.container.rid) else {
             return Ok(());
         };
-        match then.map.iter().any(|own| own.uid == partition.uid) {
+        match then.map.iter().any(|own| own.uid() == partition.uid()) {
             true => Ok(()),
             false => Err(Error::new(
                 ErrorKind::PreconditionFailed,
@@ -263,14 +261,18 @@ impl Items {
         let (logical, operation) = self.planned(container, command.key.as_ref(), command.write).await?;
         let entry = &container.entry;
         let partition = partition_of(entry, &logical);
-        let permit =
-            self.router().admit(ctx, entry, partition, OperationKind::Write, Touched::Logical(&logical))?;
+        let permit = partition.hosted().admit(ctx, OperationKind::Write, Touched::Logical(&logical))?;
         let work = async {
             let mut working = transaction.begun(self, ctx, (entry, partition)).await?;
             let begun = working.begun_mut()?;
             begun.taken.space.check()?;
             let etag = self.router().random().guid();
-            let step = begun.transaction.execute(partition, &entry.shape, &logical, (operation, etag));
+            let step = begun.transaction.execute(
+                partition.hosted().partition(),
+                &entry.shape,
+                &logical,
+                (operation, etag),
+            );
             let reply = step.await?;
             begun.taken.grow_to(begun.transaction.size_bytes());
             Ok(reply)
@@ -292,11 +294,14 @@ impl Items {
         let id = self.resolved(container, &logical, command.read.item).await?;
         let entry = &container.entry;
         let partition = partition_of(entry, &logical);
-        let permit =
-            self.router().admit(ctx, entry, partition, OperationKind::Read, Touched::Logical(&logical))?;
+        let permit = partition.hosted().admit(ctx, OperationKind::Read, Touched::Logical(&logical))?;
         let work = async {
             let working = transaction.begun(self, ctx, (entry, partition)).await?;
-            working.begun()?.transaction.read(partition, &entry.shape, &logical, &id).await
+            working
+                .begun()?
+                .transaction
+                .read(partition.hosted().partition(), &entry.shape, &logical, &id)
+                .await
         };
         let outcome = Box::pin(work).await;
         permit.settle_outcome(&outcome, cost_of_item);

@@ -1,10 +1,10 @@
 //! A version reader's state of one part of the hash space: changes that were read and not taken yet.
 
+use shardlake_router::PartitionHandle;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use shardlake_model::PartitionKey;
-use shardlake_partition::{Change, ChangeKind, ChangeSink, Partition, StoredItem};
+use shardlake_partition::{Change, ChangeKind, ChangeSink, StoredItem};
 use shardlake_routing::{Epk, KeyRange};
 
 use crate::change_feed_position::FeedPart;
@@ -93,7 +93,7 @@ impl Collected {
 /// A part of the hash space, within one partition.
 #[derive(Debug)]
 pub(crate) struct VersionPart {
-    pub partition: Arc<Partition>,
+    pub partition: PartitionHandle,
     pub span: KeyRange,
     /// The last LSN that was read.
     pub read: u64,
@@ -107,7 +107,7 @@ pub(crate) struct VersionPart {
 }
 
 impl VersionPart {
-    pub fn new(partition: Arc<Partition>, place: FeedPart, inside: Option<&InsideCommit>) -> VersionPart {
+    pub fn new(partition: PartitionHandle, place: FeedPart, inside: Option<&InsideCommit>) -> VersionPart {
         let FeedPart { span, after } = place;
         let is_here =
             |inside: &&InsideCommit| span.contains(&inside.epk) && after.checked_add(1) == Some(inside.lsn);

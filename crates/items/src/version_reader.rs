@@ -17,11 +17,10 @@
 
 use std::sync::Arc;
 
+use shardlake_host::{FindVersionsSince, PassTime, ReadChanges};
 use shardlake_model::{ErrorKind, PreviousImages, RequestContext, Result};
-use shardlake_partition::{
-    ChangeFeedMode, FeedFilter, FeedFound, FeedLook, PageLimits, Partition, all_versions_not_enabled,
-};
-use shardlake_router::{ContainerEntry, ContainerHandle, Cost, OperationKind, Touched};
+use shardlake_partition::{ChangeFeedMode, FeedFilter, FeedFound, PageLimits, all_versions_not_enabled};
+use shardlake_router::{ContainerEntry, ContainerHandle, PartitionHandle};
 use shardlake_routing::KeyRange;
 use shardlake_stdx::Timestamp;
 
@@ -70,17 +69,18 @@ impl VersionReader {
             VersionStart::Beginning => reader.cut(&VersionPosition::default()),
             VersionStart::After(position) => reader.cut(&position),
             VersionStart::Now => {
-                let whole = |partition: &Arc<Partition>| {
+                let whole = |partition: &PartitionHandle| {
                     let place =
-                        FeedPart { span: partition.epk_range.clone(), after: partition.durable_lsn() };
+                        FeedPart { span: partition.epk_range().clone(), after: partition.durable_lsn() };
                     VersionPart::new(partition.clone(), place, None)
                 };
                 reader.parts = reader.entry.map.iter().map(whole).collect();
             }
             VersionStart::At(time) => {
+                let ctx = RequestContext { now, ..items.router().own_context() };
                 let mut routing = items.router().routing(container);
                 let position = loop {
-                    let found = position_at(&routing.entry, time, now).await;
+                    let found = position_at(&routing.entry, time, &ctx).await;
                     if !routing.has_moved(&found).await? {
                         break found?;
                     }
@@ -101,7 +101,7 @@ impl VersionReader {
     fn cut(&mut self, position: &VersionPosition) {
         let inside = position.inside.as_ref();
         let parts = self.entry.map.iter().flat_map(|partition| {
-            let places = position.feed.parts_of(&partition.epk_range);
+            let places = position.feed.parts_of(&partition.epk_range());
             places.into_iter().map(|place| VersionPart::new(partition.clone(), place, inside))
         });
         self.parts = parts.collect();
@@ -157,8 +157,10 @@ impl VersionReader {
     /// Whether everything of the container was read, and nothing can follow. For a container that was
     /// deleted.
     pub async fn is_read_to_its_end(&self) -> bool {
+        let ctx = self.items.router().own_context();
         for part in &self.parts {
-            if part.read < part.partition.pass(Timestamp(0)).await {
+            let pass = PassTime(Timestamp(0));
+            if part.partition.send(&ctx, &pass).await.map_or(true, |last| part.read < last) {
                 return false;
             }
         }
@@ -181,8 +183,8 @@ impl VersionReader {
     }
 
     /// The places to wait at for the next change.
-    pub fn places<'s>(&'s self, out: &mut Vec<(&'s Partition, u64)>) {
-        out.extend(self.parts.iter().map(|part| (&*part.partition, part.read)));
+    pub fn places<'s>(&'s self, out: &mut Vec<(&'s PartitionHandle, u64)>) {
+        out.extend(self.parts.iter().map(|part| (&part.partition, part.read)));
     }
 
     /// Hundredths of a request unit since the last call.
@@ -232,11 +234,11 @@ impl VersionReader {
         // No commit that begins from here on has an earlier time, even if the clock goes back.
         let latest = self.items.router().times().latest();
         let passed = match is_ordered {
-            true => Some(part.partition.pass(latest).await),
+            true => Some(part.partition.send(ctx, &PassTime(latest)).await?),
             false => None,
         };
         let mut collected = Collected::default();
-        let found = look(&self.items, ctx, &self.entry, part, (limits, now), &mut collected).await?;
+        let found = look(ctx, part, (limits, now), &mut collected).await?;
         self.charge_centi += found.charge_centi;
         part.put(collected, found.last_lsn);
         if found.is_last && passed.is_some_and(|lsn| found.last_lsn >= lsn) {
@@ -249,48 +251,37 @@ impl VersionReader {
 }
 
 async fn look(
-    items: &Items,
     ctx: &RequestContext,
-    entry: &ContainerEntry,
     part: &VersionPart,
     (limits, now): (PageLimits, Timestamp),
     collected: &mut Collected,
 ) -> Result<FeedFound> {
-    let touched: Touched<'_> = Touched::Span(&part.span);
-    let permit = items.router().admit(ctx, entry, &part.partition, OperationKind::Feed, touched)?;
-    let filter = FeedFilter::Range(KeyRange::clone(&part.span));
-    let look = FeedLook {
-        shape: &entry.shape,
-        filter: &filter,
+    let command = ReadChanges {
+        filter: FeedFilter::Range(KeyRange::clone(&part.span)),
         mode: ChangeFeedMode::AllVersionsAndDeletes,
         images: PreviousImages::ALL,
         after: part.read,
         since: None,
         limits,
-        now,
-        consistency: ctx.consistency,
-        clock: items.router().clock(),
-        until: (items.router().clock().elapsed() + LOOKING_TIME_MAX).min(ctx.deadline),
+        time: LOOKING_TIME_MAX,
+        charge_min: 0,
+        checks_session: false,
     };
-    let found = part.partition.read_changes(&look, collected).await;
-    permit.settle_outcome(&found, |found| Cost {
-        charge_centi: found.charge_centi,
-        size_bytes: found.size_bytes as u64,
-        creates: false,
-    });
-    found
+    let ctx = RequestContext { now, ..ctx.clone() };
+    part.partition.read_changes(&ctx, &command, collected).await
 }
 
 /// The position before all changes at or after a time.
 async fn position_at(
     entry: &ContainerEntry,
     time: Timestamp,
-    now: Timestamp,
+    ctx: &RequestContext,
 ) -> Result<Option<VersionPosition>> {
     let mut places = Vec::new();
     for partition in entry.map.iter() {
-        let span = partition.epk_range.clone();
-        let Some(after) = partition.versions_since(&span, time, now).await? else { return Ok(None) };
+        let span = partition.epk_range().clone();
+        let find = FindVersionsSince { span: span.clone(), time };
+        let Some(after) = partition.send(&ctx, &find).await? else { return Ok(None) };
         places.push(FeedPart { span, after });
     }
     Ok(Some(VersionPosition { feed: FeedPosition::of_parts(&places, 0), inside: None }))

@@ -111,7 +111,7 @@ impl Upkeep {
                 width: width(definition, &bounds_of(range)?),
                 size_bytes,
                 share: range.throughput,
-                is_divisible: !is_too_large || partition.size_median().await?.is_some(),
+                is_divisible: !is_too_large || partition.hosted().partition().size_median().await?.is_some(),
             });
         }
         let policy = PolicyLimits {
@@ -171,13 +171,17 @@ impl Upkeep {
         range_id: u32,
         at: &SplitAt,
     ) -> Result<Option<shardlake_routing::Epk>> {
-        let partition = entry.map.iter().find(|partition| partition.range_id == range_id);
+        let partition = entry.map.iter().find(|partition| partition.range_id() == range_id);
         let partition = partition.ok_or_else(|| Error::internal("a range without its partition"))?;
         if *at == SplitAt::Size {
-            return partition.size_median().await;
+            return partition.hosted().partition().size_median().await;
         }
         let definition = &entry.record.container.definition.partition_key;
-        let report = partition.heat(definition).report(self.router().clock().elapsed(), LOAD_WINDOW);
+        let report = partition
+            .hosted()
+            .partition()
+            .heat(definition)
+            .report(self.router().clock().elapsed(), LOAD_WINDOW);
         let median = report.recent.load_median.as_ref();
         let median =
             median.and_then(|median| Some((KeyRange::from_hex(&median.epk, "FF").ok()?.min, median)));

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use shardlake_model::{ContainerRid, ErrorKind, Result};
-use shardlake_partition::{Compaction, CompactionStep, Partition, PartitionUid};
+use shardlake_partition::{Compaction, CompactionStep, PartitionUid};
 
 use crate::{Held, Upkeep};
-use shardlake_router::ContainerEntry;
+use shardlake_router::{ContainerEntry, PartitionHandle};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Divisor of the task's share of the time: no client waits for it.
@@ -32,28 +32,29 @@ pub(crate) fn start(upkeep: &Upkeep) {
             loop {
                 let Some(upkeep) = held.upkeep() else { return };
                 let mut due = upkeep.logs_due();
-                running.retain(|uid, _| due.iter().any(|(_, partition)| partition.uid == *uid));
+                running.retain(|uid, _| due.iter().any(|(_, partition)| partition.uid() == *uid));
                 let now = upkeep.router().clock().elapsed();
                 resting.retain(|_, until| *until > now);
                 drop(upkeep);
                 let mut has_gone_on = false;
                 let mut work = None;
-                due.retain(|(_, partition)| !resting.contains_key(&partition.uid));
+                due.retain(|(_, partition)| !resting.contains_key(&partition.uid()));
                 for (rid, partition) in &due {
                     let Some(upkeep) = held.upkeep() else { return };
                     let work = work.get_or_insert_with(|| upkeep.0.router.stores().paced_work(PATIENCE));
                     let started = upkeep.router().clock().elapsed();
-                    let step =
-                        upkeep.compact_step(*rid, partition, running.entry(partition.uid).or_default()).await;
+                    let step = upkeep
+                        .compact_step(*rid, partition, running.entry(partition.uid()).or_default())
+                        .await;
                     match step {
                         Ok(CompactionStep::Went { .. }) => has_gone_on = true,
                         Ok(CompactionStep::Idle) => {}
                         Ok(CompactionStep::Overloaded) => {
-                            resting.insert(partition.uid, started + REST_MAX);
+                            resting.insert(partition.uid(), started + REST_MAX);
                         }
                         Err(error) => {
                             upkeep.note_compaction_failure(partition, &error);
-                            resting.insert(partition.uid, started + RETRY_AFTER);
+                            resting.insert(partition.uid(), started + RETRY_AFTER);
                         }
                     }
                     drop(upkeep);
@@ -87,12 +88,14 @@ impl Upkeep {
     }
 
     /// Partitions with change logs that may need compaction.
-    fn logs_due(&self) -> Vec<(ContainerRid, Arc<Partition>)> {
+    fn logs_due(&self) -> Vec<(ContainerRid, PartitionHandle)> {
         let now = self.router().clock().now();
         let catalog = self.0.router.catalog().load();
         let entries = catalog.containers();
         let of_entry = |entry: &Arc<ContainerEntry>| {
-            let is_due = |partition: &&Arc<Partition>| partition.compaction_due(self.router().limits(), now);
+            let is_due = |partition: &&PartitionHandle| {
+                partition.hosted().partition().compaction_due(self.router().limits(), now)
+            };
             let due: Vec<_> = entry.map.iter().filter(is_due).cloned().collect();
             let rid = entry.record.container.rid;
             due.into_iter().map(move |partition| (rid, partition))
@@ -105,7 +108,7 @@ impl Upkeep {
     async fn compact_step(
         &self,
         rid: ContainerRid,
-        partition: &Partition,
+        partition: &PartitionHandle,
         compaction: &mut Compaction,
     ) -> Result<CompactionStep> {
         let is_moving =
@@ -113,13 +116,17 @@ impl Upkeep {
         if is_moving {
             return Ok(CompactionStep::Idle);
         }
-        partition.compact(compaction, self.router().limits(), self.router().clock().now()).await
+        partition
+            .hosted()
+            .partition()
+            .compact(compaction, self.router().limits(), self.router().clock().now())
+            .await
     }
 
-    fn note_compaction_failure(&self, partition: &Partition, error: &shardlake_model::Error) {
+    fn note_compaction_failure(&self, partition: &PartitionHandle, error: &shardlake_model::Error) {
         let has_ended = matches!(error.kind(), ErrorKind::PartitionGone | ErrorKind::OwnerNotFound);
         if !has_ended && !self.router().is_closing() {
-            tracing::warn!(partition = partition.uid.0, %error, "compacting a change log stopped");
+            tracing::warn!(partition = partition.uid().0, %error, "compacting a change log stopped");
         }
     }
 }

@@ -136,11 +136,11 @@ impl Upkeep {
         drop(past);
         for partition in entry.map.iter() {
             let (bounds, periods) = {
-                let heat = partition.heat(definition);
+                let heat = partition.hosted().partition().heat(definition);
                 let periods = heat.periods(elapsed, columns.period_seconds, columns.first_of_process());
                 (heat.part_bounds(), columns.placed(periods))
             };
-            canvas.paint(&Source::of(partition.range_id, bounds, periods, &epochs));
+            canvas.paint(&Source::of(partition.range_id(), bounds, periods, &epochs));
         }
         canvas.forget_outside(&known);
         let known_since = known.iter().map(|(from, _)| *from).min().unwrap_or(now);

@@ -10,11 +10,11 @@ use std::sync::atomic::Ordering;
 
 use shardlake_catalog::{ContainerRecord, Definitions, IndexRecord};
 use shardlake_model::{ContainerRid, ErrorKind, Result};
-use shardlake_partition::{BuildEnd, Partition};
+use shardlake_partition::BuildEnd;
 
 use crate::{Held, Upkeep};
-use shardlake_router::ContainerEntry;
 use shardlake_router::LiveCatalog;
+use shardlake_router::{ContainerEntry, PartitionHandle};
 
 /// Looks at all containers now, and again whenever the catalog changes.
 pub(crate) fn start(upkeep: &Upkeep) {
@@ -68,7 +68,7 @@ impl Upkeep {
         drop(motion.alignment.lock().await);
         // The partitions may have changed while the task waited for the lock.
         let Ok(entry) = self.router().current_entry(&entry) else { return Ok(()) };
-        let partitions: Vec<Arc<Partition>> = entry.map.iter().cloned().collect();
+        let partitions: Vec<PartitionHandle> = entry.map.iter().cloned().collect();
         drop_unused(&partitions, &entry.record.index).await?;
         let Some(building) = &entry.record.index.building else { return Ok(()) };
         // One container at a time: the work in the foreground shares the machine with it.
@@ -78,7 +78,9 @@ impl Upkeep {
                 entry.progress.items_done.fetch_add(items, Ordering::Relaxed);
             };
             for partition in &partitions {
-                if partition.build_index(&entry.shape, layout, &done).await? == BuildEnd::Superseded {
+                if partition.hosted().partition().build_index(&entry.shape, layout, &done).await?
+                    == BuildEnd::Superseded
+                {
                     return Ok(());
                 }
             }
@@ -112,9 +114,9 @@ impl Upkeep {
 }
 
 /// Deletes the leftovers of earlier generations. Later ones than the record knows are kept.
-async fn drop_unused(partitions: &[Arc<Partition>], index: &IndexRecord) -> Result<()> {
+async fn drop_unused(partitions: &[PartitionHandle], index: &IndexRecord) -> Result<()> {
     for partition in partitions {
-        partition.drop_indexes_below(index.last_id + 1, &index.ids()).await?;
+        partition.hosted().partition().drop_indexes_below(index.last_id + 1, &index.ids()).await?;
     }
     Ok(())
 }

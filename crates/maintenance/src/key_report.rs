@@ -44,18 +44,18 @@ impl Upkeep {
             }
             let logical = logical(&entry, key);
             let partition = partition_of(&entry, &logical).clone();
-            let outcome = partition.logical_size(&logical).await;
+            let outcome = partition.hosted().partition().logical_size(&logical).await;
             if routing.has_moved(&outcome).await? {
                 continue;
             }
             let definition = &entry.record.container.definition.partition_key;
             let now = self.0.router.clock().elapsed();
-            let load = partition.heat(definition).key_heat(now, &logical);
-            let range = entry.record.ranges.iter().find(|range| range.range_id == partition.range_id);
+            let load = partition.hosted().partition().heat(definition).key_heat(now, &logical);
+            let range = entry.record.ranges.iter().find(|range| range.range_id == partition.range_id());
             return Ok(KeyReport {
                 key: partition_key_text(&logical.partition_key),
                 epk: logical.epk.to_hex(),
-                range_id: partition.range_id,
+                range_id: partition.range_id(),
                 shard: range.map_or(0, |range| range.shard),
                 size: outcome?,
                 load: load.map(|(hot, window_seconds)| KeyHeat {

@@ -76,15 +76,15 @@ impl Upkeep {
         let throughput = self.router().throughput_of(container);
         let now = self.0.router.clock().elapsed();
         let partitions = entry.map.iter().map(|partition| {
-            let own = |(range_id, _): &&(u32, _)| *range_id == partition.range_id;
+            let own = |(range_id, _): &&(u32, _)| *range_id == partition.range_id();
             let budget = throughput.partitions.iter().find(own).map(|(_, report)| *report);
             PartitionLoad {
-                range_id: partition.range_id,
+                range_id: partition.range_id(),
                 size_bytes: partition.size_bytes(),
                 budget: budget.map(|budget| budget.rate_centi as f64 / 100.0),
                 refused: budget.map_or(0, |budget| budget.refused),
-                purged: partition.purged(),
-                totals: partition.heat(&definition.partition_key).totals(now, window),
+                purged: partition.hosted().partition().purged(),
+                totals: partition.hosted().partition().heat(&definition.partition_key).totals(now, window),
             }
         });
         let offer = throughput.own.as_ref().or(throughput.shared.as_ref());

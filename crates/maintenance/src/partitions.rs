@@ -4,7 +4,6 @@
 //! A report is a snapshot taken partition by partition while operations continue, so its numbers may be of
 //! slightly different times. Operations do not pass through this file, and it changes nothing.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_capacity::diagnosis::CollectionName;
@@ -12,15 +11,14 @@ use shardlake_capacity::policy::NextStep;
 use shardlake_document::partition_key_text;
 use shardlake_heat::HeatReport;
 use shardlake_model::{PartitionKeyRange, Result};
-use shardlake_partition::Partition;
 
 use crate::Upkeep;
 use crate::diagnosis::diagnosis_of;
 use crate::partition_descriptions::words_of_next;
 use crate::reports::{ContainerReport, LargeKey, RangeReport};
-use shardlake_router::ContainerEntry;
 use shardlake_router::ContainerHandle;
 use shardlake_router::RelocationStatus;
+use shardlake_router::{ContainerEntry, PartitionHandle};
 
 /// Partitions younger than this are judged as if they were this old: a short burst does not show a partition's load.
 const COUNTED_MIN: Duration = Duration::from_secs(10);
@@ -91,16 +89,16 @@ impl Upkeep {
         &self,
         entry: &ContainerEntry,
         range: PartitionKeyRange,
-        partition: &Arc<Partition>,
+        partition: &PartitionHandle,
         (now, window): (Duration, Duration),
     ) -> Result<RangeReport> {
         let definition = &entry.record.container.definition.partition_key;
-        let counted = entry.history.counted_since(partition.range_id).map_or(window, |since| {
+        let counted = entry.history.counted_since(partition.range_id()).map_or(window, |since| {
             // Whole seconds, like the counts: the second in which it began is the first.
             Duration::from_secs(now.as_secs().saturating_sub(since.as_secs())).max(COUNTED_MIN)
         });
-        let heat = partition.heat(definition).report(now, window.min(counted));
-        let largest = partition.largest_logical_partitions(LARGEST_KEYS).await?;
+        let heat = partition.hosted().partition().heat(definition).report(now, window.min(counted));
+        let largest = partition.hosted().partition().largest_logical_partitions(LARGEST_KEYS).await?;
         let largest = largest
             .iter()
             .map(|sized| LargeKey { key: partition_key_text(&sized.key.partition_key), size: sized.size })

@@ -82,10 +82,11 @@ impl AccountPulse {
         let definition = &entry.record.container.definition.partition_key;
         let mut own: Option<ContainerPulse> = None;
         for partition in entry.map.iter() {
-            let periods = partition.heat(definition).periods(now, span.period_seconds, span.first);
+            let periods =
+                partition.hosted().partition().heat(definition).periods(now, span.period_seconds, span.first);
             if !periods.is_empty() {
                 let budgets = entry.budget.report(now);
-                let budget = budgets.iter().find(|(range_id, _)| *range_id == partition.range_id);
+                let budget = budgets.iter().find(|(range_id, _)| *range_id == partition.range_id());
                 let rate = budget.map(|(_, report)| report.rate_centi as f64 / 100.0);
                 let own = own.get_or_insert_with(|| ContainerPulse::of(entry, span));
                 self.add_periods(own, span, &periods, rate);

@@ -14,12 +14,12 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 use shardlake_capacity::budget::{Reservation, Urgency};
 use shardlake_model::{ErrorKind, Result};
-use shardlake_partition::{Partition, PartitionUid, Sweep, SweepStep};
+use shardlake_partition::{PartitionUid, Sweep, SweepStep};
 
 use crate::{Held, Upkeep};
 use shardlake_router::CapacityMode;
-use shardlake_router::ContainerEntry;
 use shardlake_router::ContainerHandle;
+use shardlake_router::{ContainerEntry, PartitionHandle};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Wait where a partition has no request units left, and where a shard does not accept deferrable work.
@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// A partition that is being swept.
 struct Running {
     entry: Arc<ContainerEntry>,
-    partition: Arc<Partition>,
+    partition: PartitionHandle,
     sweep: Sweep,
     began: Duration,
     /// Time of the last removal.
@@ -93,10 +93,10 @@ impl Purge {
                 continue;
             }
             for partition in upkeep.due_partitions(entry) {
-                if self.resting.contains_key(&partition.uid) {
+                if self.resting.contains_key(&partition.uid()) {
                     continue;
                 }
-                match partition.begin_sweep().await {
+                match partition.hosted().partition().begin_sweep().await {
                     Ok(sweep) => self.running.push_back(Running {
                         entry: entry.clone(),
                         partition: partition.clone(),
@@ -136,7 +136,7 @@ impl Purge {
             Ok(Turn::Stepped(SweepStep::Complete)) => {
                 let now = upkeep.router().clock().elapsed();
                 let took = now.saturating_sub(running.began);
-                self.resting.insert(running.partition.uid, now + took * REST_AFTER_SWEEP);
+                self.resting.insert(running.partition.uid(), now + took * REST_AFTER_SWEEP);
                 None
             }
             Err(error) => {
@@ -146,22 +146,22 @@ impl Purge {
         }
     }
 
-    fn give_up(&mut self, upkeep: &Upkeep, partition: &Partition, error: &shardlake_model::Error) {
+    fn give_up(&mut self, upkeep: &Upkeep, partition: &PartitionHandle, error: &shardlake_model::Error) {
         let has_ended = matches!(error.kind(), ErrorKind::PartitionGone | ErrorKind::OwnerNotFound);
         if has_ended || upkeep.router().is_closing() {
             return;
         }
-        self.resting.insert(partition.uid, upkeep.router().clock().elapsed() + RETRY_AFTER);
-        tracing::warn!(partition = partition.uid.0, %error, "removing items whose time has run out stopped");
+        self.resting.insert(partition.uid(), upkeep.router().clock().elapsed() + RETRY_AFTER);
+        tracing::warn!(partition = partition.uid().0, %error, "removing items whose time has run out stopped");
     }
 }
 
 impl Upkeep {
     /// The partitions of a container with items that may have expired.
-    fn due_partitions(&self, entry: &ContainerEntry) -> Vec<Arc<Partition>> {
+    fn due_partitions(&self, entry: &ContainerEntry) -> Vec<PartitionHandle> {
         let now = self.router().clock().now().seconds();
-        let is_due = |partition: &&Arc<Partition>| {
-            partition.expiry_due(entry.shape.default_ttl).is_some_and(|due| due <= now)
+        let is_due = |partition: &&PartitionHandle| {
+            partition.hosted().partition().expiry_due(entry.shape.default_ttl).is_some_and(|due| due <= now)
         };
         entry.map.iter().filter(is_due).cloned().collect()
     }
@@ -176,7 +176,11 @@ impl Upkeep {
         let Some(reservation) = self.leave_to_purge(entry, partition, now.saturating_sub(*removed)) else {
             return Ok(Turn::Passed);
         };
-        let step = partition.sweep_step(&entry.shape, self.router().clock().now(), sweep, rows_max).await?;
+        let step = partition
+            .hosted()
+            .partition()
+            .sweep_step(&entry.shape, self.router().clock().now(), sweep, rows_max)
+            .await?;
         if let (Some(reservation), SweepStep::Went { charge_centi, .. }) = (reservation, step) {
             reservation.settle(charge_centi);
         }
@@ -187,15 +191,15 @@ impl Upkeep {
     fn leave_to_purge(
         &self,
         entry: &ContainerEntry,
-        partition: &Partition,
+        partition: &PartitionHandle,
         waited: Duration,
     ) -> Option<Option<Reservation>> {
         let now = self.router().clock().elapsed();
         if self.0.router.throughput_rules().capacity == CapacityMode::Serverless {
-            return entry.budget.admit(partition.range_id, Urgency::Low, || now).ok();
+            return entry.budget.admit(partition.range_id(), Urgency::Low, || now).ok();
         }
         let reports = entry.budget.report(now);
-        let own = reports.iter().find(|(range_id, _)| *range_id == partition.range_id);
+        let own = reports.iter().find(|(range_id, _)| *range_id == partition.range_id());
         let is_left = own.is_none_or(|(_, report)| report.level_centi > 0);
         (is_left || waited >= PATIENCE).then_some(None)
     }
@@ -206,9 +210,11 @@ impl Upkeep {
         let entry = self.router().current_entry(&container.entry)?;
         let mut items = 0;
         for partition in self.due_partitions(&entry) {
-            let mut sweep = partition.begin_sweep().await?;
+            let mut sweep = partition.hosted().partition().begin_sweep().await?;
             loop {
                 match partition
+                    .hosted()
+                    .partition()
                     .sweep_step(&entry.shape, self.router().clock().now(), &mut sweep, ROWS_WHEN_ASKED)
                     .await?
                 {

@@ -252,7 +252,7 @@ impl Upkeep {
 
     /// Refuses a merge whose child would have to be split again.
     fn check_merge(&self, entry: &ContainerEntry, range_ids: &[u32]) -> Result<()> {
-        let partitions = entry.map.iter().filter(|partition| range_ids.contains(&partition.range_id));
+        let partitions = entry.map.iter().filter(|partition| range_ids.contains(&partition.range_id()));
         let size_bytes: u64 = partitions.map(|partition| partition.size_bytes()).sum();
         let max = self.router().limits().physical_partition_size_bytes_max;
         if size_bytes > max {

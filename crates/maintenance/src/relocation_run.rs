@@ -13,7 +13,7 @@ use shardlake_catalog::{
 };
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_partition::{
-    Cutover, Haste, Partition, Relocation, RelocationProgress, RelocationTarget, partition_range,
+    Cutover, Haste, Relocation, RelocationProgress, RelocationTarget, partition_range,
 };
 use shardlake_stdx::lower_thread_priority;
 use tokio::runtime::Handle;
@@ -25,7 +25,7 @@ use crate::relocation::Subject;
 use shardlake_router::ContainerEntry;
 use shardlake_router::catalog_error;
 use shardlake_router::was_deleted;
-use shardlake_router::{HistoryEventKind, PastPartition, PastRelocation};
+use shardlake_router::{HistoryEventKind, PartitionHandle, PastPartition, PastRelocation};
 use shardlake_router::{LiveCatalog, bounds_of, identity_of};
 use shardlake_router::{RelocationReport, RelocationStep};
 
@@ -189,8 +189,9 @@ impl Upkeep {
         record: &RelocationRecord,
         progress: Arc<RelocationProgress>,
     ) -> Result<Relocation> {
-        let is_source = |partition: &&Arc<Partition>| record.sources.contains(&partition.range_id);
-        let sources = entry.map.iter().filter(is_source).cloned().collect();
+        let is_source = |partition: &&PartitionHandle| record.sources.contains(&partition.range_id());
+        let open = |source: &PartitionHandle| source.hosted().partition().clone();
+        let sources = entry.map.iter().filter(is_source).map(open).collect();
         let mut targets = Vec::with_capacity(record.targets.len());
         for target in &record.targets {
             let shard = self.0.router.stores().get(target.shard)?.clone();
@@ -247,11 +248,11 @@ impl Upkeep {
     fn carry_heat(&self, entry: &ContainerEntry, record: &RelocationRecord, pause: Duration) {
         let now = self.router().clock().elapsed();
         let definition = &entry.record.container.definition.partition_key;
-        let sources = entry.map.iter().filter(|partition| record.sources.contains(&partition.range_id));
-        let past = |source: &Arc<Partition>| PastPartition {
-            range_id: source.range_id,
+        let sources = entry.map.iter().filter(|partition| record.sources.contains(&partition.range_id()));
+        let past = |source: &PartitionHandle| PastPartition {
+            range_id: source.range_id(),
             ended: now,
-            heat: source.heat(definition).past(),
+            heat: source.hosted().partition().heat(definition).past(),
         };
         let event = HistoryEventKind::Relocated {
             kind: record.kind,
@@ -401,7 +402,7 @@ fn name_of(entry: &ContainerEntry) -> String {
 }
 
 fn source_bytes(entry: &ContainerEntry, record: &RelocationRecord) -> u64 {
-    let partitions = entry.map.iter().filter(|partition| record.sources.contains(&partition.range_id));
+    let partitions = entry.map.iter().filter(|partition| record.sources.contains(&partition.range_id()));
     partitions.map(|partition| partition.size_bytes()).sum()
 }
 

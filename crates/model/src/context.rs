@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use shardlake_stdx::{Clock, Guid, Timestamp};
 
 use crate::AnswerSpace;
 
 /// The five levels of the reference, strongest first; a request may only weaken the account's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum ConsistencyLevel {
     Strong,
     BoundedStaleness,
@@ -48,12 +49,12 @@ impl ConsistencyLevel {
 /// A session's position: the LSN it has seen of each partition key range it has touched.
 ///
 /// Text form per range: `{range id}:{version}#{LSN}`, several joined by commas.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SessionToken {
     pub entries: Vec<SessionEntry>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionEntry {
     pub range_id: u32,
     pub version: i64,
@@ -91,7 +92,7 @@ impl SessionToken {
 }
 
 /// A condition on an item's current etag.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ETagCondition {
     /// `*`: any existing item.
     Any,
@@ -122,14 +123,14 @@ impl ETagCondition {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Preconditions {
     pub if_match: Option<ETagCondition>,
     pub if_none_match: Option<ETagCondition>,
 }
 
 /// The order in which requests yield when throughput is short.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Priority {
     /// The server's own work, outside every budget.
     System,

@@ -3,12 +3,13 @@
 //! Inside a crate errors describe the event; across crates they are an [`Error`] whose [`ErrorKind`] is
 //! coarse and prescriptive. Each gateway maps the kinds to its own status numbers in one exhaustive `match`.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The caller's remedy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ErrorKind {
     /// The request is malformed or breaks a documented rule: fix the input.
     BadRequest,
@@ -98,7 +99,7 @@ impl ErrorKind {
 
 /// Data of a reply about the partition that served it; errors carry it too, since clients read tokens from
 /// them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ReplyMeta {
     /// Request charge in hundredths of a request unit, so that sums are exact.
     pub charge_centi: u64,

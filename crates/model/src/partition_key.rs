@@ -8,7 +8,7 @@ pub const SYSTEM_PROPERTIES: [&str; 5] = ["_rid", "_self", "_etag", "_attachment
 
 /// One component of a partition key value. A missing property, an array or an object is `Undefined`;
 /// undefined and null are different logical partitions.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum KeyComponent {
     Undefined,
     Null,
@@ -59,7 +59,7 @@ impl KeyComponent {
 }
 
 /// A partition key value: one component per path of the definition, or fewer for a prefix of a hierarchical key.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PartitionKey(pub Vec<KeyComponent>);
 
 impl PartitionKey {

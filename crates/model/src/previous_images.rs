@@ -41,7 +41,7 @@ pub struct PreviousImageFeature {
 }
 
 /// The kinds of changes that show the version before them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreviousImages {
     pub of_replaces: bool,
     pub of_deletes: bool,

@@ -377,7 +377,7 @@ impl Collections {
         let mut last = Timestamp::default();
         if let Some(collection) = self.collection(namespace)? {
             for partition in collection.handle.entry.map.iter() {
-                last = last.max(partition.last_time().await);
+                last = last.max(partition.hosted().partition().last_time().await);
             }
         }
         Ok(last)
@@ -389,7 +389,7 @@ impl Collections {
         let Some(collection) = self.collection(namespace)? else { return Ok(()) };
         let Some(rename) = collection.meta.renames.last() else { return Ok(()) };
         for partition in collection.handle.entry.map.iter() {
-            partition.pass(Timestamp(rename.at_ms)).await;
+            partition.hosted().partition().pass(Timestamp(rename.at_ms)).await;
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{try_join_all, try_join3};
+use serde::{Deserialize, Serialize};
 use shardlake_model::{ConsistencyLevel, Error, ErrorKind, KeyComponent, PreviousImages, Result};
 use shardlake_stdx::{Clock, Timestamp};
 use shardlake_storage::{Row, ScanOptions, Snapshot};
@@ -31,7 +32,7 @@ use crate::shape::ContainerSchema;
 const ITEMS_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Changes that a change feed reports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum ChangeFeedMode {
     /// The last version of every item that changed.
     #[default]
@@ -61,7 +62,7 @@ pub struct FeedLook<'a> {
 }
 
 /// Description of a page, besides its text.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FeedFound {
     pub changes: usize,
     pub size_bytes: usize,

@@ -15,6 +15,7 @@
 use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_stdx::codec::{Reader, Writer};
 
@@ -22,7 +23,7 @@ const VERSION: u8 = 1;
 /// The bytes of an operation with an empty key.
 const OPERATION_BYTES_MIN: usize = 21;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogEntry {
     pub timestamp_ms: u64,
     pub counters: Counters,
@@ -30,7 +31,7 @@ pub struct LogEntry {
 }
 
 /// A partition's totals after a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     pub items: u64,
     /// Sum of the items' JSON sizes.
@@ -44,7 +45,7 @@ impl Default for Counters {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogOperation {
     pub kind: ChangeKind,
     pub ordinal: u64,
@@ -54,7 +55,7 @@ pub struct LogOperation {
     pub key: Vec<u8>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChangeKind {
     Create = 1,
     Replace = 2,

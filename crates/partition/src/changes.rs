@@ -1,5 +1,6 @@
 //! Reader of the change log: the writes to a part of a partition, in the order of the commits.
 
+use serde::{Deserialize, Serialize};
 use shardlake_model::Result;
 use shardlake_routing::KeyRange;
 use shardlake_stdx::Timestamp;
@@ -10,7 +11,7 @@ use crate::keys::{self, PartitionUid};
 use crate::partition::Partition;
 
 /// Entries of the log, without those that concern nothing in the span.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangePage {
     pub entries: Vec<(u64, LogEntry)>,
     /// The last LSN that was looked at: the next page continues behind it.

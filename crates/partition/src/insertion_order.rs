@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use shardlake_model::Result;
 
 use crate::feed::PageLimits;
@@ -15,7 +16,7 @@ use crate::partition::Partition;
 use crate::shape::ContainerSchema;
 
 /// Where a page begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct InsertionPosition {
     /// The ordinal of the last item that was read.
     pub after: Option<u64>,

@@ -138,7 +138,7 @@ impl StoredItem {
     }
 
     /// The record as stored.
-    pub(crate) fn record_bytes(&self) -> Bytes {
+    pub fn record_bytes(&self) -> Bytes {
         self.bytes.clone()
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use shardlake_document::{Body, PatchOperation, RawDocument, json_size, write_members};
 use shardlake_model::{ConsistencyLevel, Error, Preconditions, ReplyMeta, Result};
 pub use shardlake_routing::LogicalKey;
@@ -153,7 +154,7 @@ impl Operation {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     Created,
     Replaced,

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
+use shardlake_host::{Cost, OperationKind, Touched};
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
-use shardlake_partition::Partition;
 use shardlake_queries::ProcessorTab;
-use shardlake_router::{ContainerEntry, ContainerHandle, Cost, OperationKind, Touched};
+use shardlake_router::{ContainerEntry, ContainerHandle, PartitionHandle};
 use shardlake_script::{ScriptKey, ScriptLimits, Turn, is_worker_lost};
 
 use crate::ScriptRuns;
@@ -47,18 +47,18 @@ impl ScriptRuns {
     async fn function_once(
         &self,
         ctx: &RequestContext,
-        (entry, partition): (&Arc<ContainerEntry>, &Partition),
+        (entry, partition): (&Arc<ContainerEntry>, &PartitionHandle),
         source: &str,
         arguments: &[String],
     ) -> Result<TrialReply> {
-        let touched = Touched::Span(&partition.epk_range);
-        let mut permit = self.router().admit(ctx, entry, partition, OperationKind::Query, touched)?;
+        let touched = Touched::Span(&partition.epk_range());
+        let mut permit = partition.hosted().admit(ctx, OperationKind::Query, touched)?;
         let tab = ProcessorTab::open(self.router(), ctx, entry, partition);
         let left = ctx.deadline.saturating_sub(self.router().clock().elapsed());
         let key = ScriptKey { container: entry.record.container.rid, script: 0 };
         let turn = self.0.scripts.function_turn(key, tab.meter());
         let turn = tokio::time::timeout(left, turn).await.map_err(|_| no_turn())??;
-        self.router().admit_again(ctx, partition, &mut permit)?;
+        partition.hosted().admit_again(ctx, &mut permit)?;
         let outcome = self.called(ctx, turn, source, arguments).await?;
         let charge_centi = entry.shape.charges.script_run().0;
         let charge_centi = charge_centi + tab.surcharge_centi(charge_centi);

@@ -11,19 +11,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_model::{Error, ErrorKind, PartitionKey, ReplyMeta, RequestContext, Result, Script};
-use shardlake_partition::{LogicalKey, Partition};
+use shardlake_partition::LogicalKey;
 use shardlake_script::{
     Completion, Invocation, Meter, Role, ScriptKey, ScriptLimits, Turn, is_misjudged, is_worker_lost,
 };
 
 use crate::ScriptRuns;
 use crate::script_run_store::ScriptStore;
-use shardlake_items::check_session;
+use shardlake_host::{Cost, OperationKind, Permit, Touched};
 use shardlake_queries::ProcessorTab;
 use shardlake_router::ContainerEntry;
 use shardlake_router::ContainerHandle;
 use shardlake_router::ContainerUsage;
-use shardlake_router::{Cost, OperationKind, Permit, Touched};
+use shardlake_router::PartitionHandle;
 use shardlake_router::{key_of_read, partition_of};
 use shardlake_router::{try_take_space, wait_for_space};
 
@@ -64,8 +64,7 @@ impl ScriptRuns {
         loop {
             let partition = routing.owner(&logical);
             let touched = Touched::Logical(&logical);
-            let mut permit =
-                self.router().admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
+            let mut permit = partition.hosted().admit(ctx, OperationKind::Write, touched)?;
             let key_of_script = (container.entry.record.container.rid, script.number);
             let foresees = self.0.foresight.may_foresee(key_of_script);
             let mut work = Work { script, role: &role, logs, foresees };
@@ -107,15 +106,21 @@ impl ScriptRuns {
         &'a self,
         ctx: &RequestContext,
         entry: &'a Arc<ContainerEntry>,
-        (partition, logical): (&Arc<Partition>, &LogicalKey),
+        (partition, logical): (&PartitionHandle, &LogicalKey),
         script: u64,
         permit: &mut Permit<'_>,
     ) -> Result<ScriptRun<'a>> {
-        check_session(ctx, entry, partition)?;
+        partition.hosted().check_session(ctx)?;
         let key = ScriptKey { container: entry.record.container.rid, script };
         let tab = ProcessorTab::open(self.router(), ctx, entry, partition);
-        let begin =
-            || partition.begin(&entry.shape, self.items().command(ctx, 0), logical, self.router().clock());
+        let begin = || {
+            partition.hosted().partition().begin(
+                &entry.shape,
+                self.items().command(ctx, 0),
+                logical,
+                self.router().clock(),
+            )
+        };
         let mut transaction = begin().await?;
         let space = ctx.answer_space.as_ref();
         let turn = self.0.scripts.try_turn(key, tab.meter());
@@ -129,7 +134,7 @@ impl ScriptRuns {
                 turn
             }
         };
-        self.router().admit_again(ctx, partition, permit)?;
+        partition.hosted().admit_again(ctx, permit)?;
         let limits = ScriptLimits::default();
         let store = ScriptStore::new(self, entry, transaction, ctx, limits.time);
         Ok(ScriptRun {

@@ -26,8 +26,8 @@ use shardlake_queries::Asked;
 use shardlake_queries::Part;
 use shardlake_queries::QueryToken;
 use shardlake_queries::{PageOfQuery, QueryWants, hash_of};
-use shardlake_router::ContainerEntry;
 use shardlake_router::body_key;
+use shardlake_router::{ContainerEntry, partition_of};
 
 /// Limit on individually recorded writes.
 const WRITES_MAX: usize = 1_000;
@@ -247,7 +247,7 @@ impl<'a> ScriptStore<'a> {
             |token| QueryToken::decode(token, self.entry.record.container.rid.number, [query_hash; 2]);
         let token = continuation.map(decode).transpose()?;
         let filter = FeedFilter::Logical(self.transaction.logical().clone());
-        let parts = vec![Part::new(self.transaction.partition(), filter)];
+        let parts = vec![Part::new(partition_of(self.entry, self.transaction.logical()), filter)];
         let known = self.runs.queries().known(&self.ctx, self.entry, asked)?;
         let mut running = self.runs.queries().prepare(&self.ctx, self.entry, &known, &parts)?;
         running.own = Some(self.transaction.own_items().clone());

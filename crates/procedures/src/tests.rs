@@ -1,6 +1,5 @@
 //! The time of a script's calls, which only a clock that is moved by hand can show.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_capacity::budget::Burst;
@@ -8,7 +7,6 @@ use shardlake_model::{
     ConsistencyLevel, ContainerDefinition, ErrorKind, KeyComponent, Limits, PartitionKey,
     PartitionKeyDefinition, Priority, RequestContext, Result, ScriptDefinition, ScriptKind, Throughput,
 };
-use shardlake_partition::Partition;
 use shardlake_script::{
     Meter, ScriptKey, ScriptSettings, Scripts, Store, StoreOperation, StoreReply, StoreRequest,
 };
@@ -18,13 +16,14 @@ use shardlake_storage::{Shard, ShardOptions};
 use crate::ScriptRuns;
 use crate::script_run::ScriptRun;
 use shardlake_definitions::Resources;
+use shardlake_host::{OperationKind, Touched};
 use shardlake_items::{ItemRead, Items, ReadCommand, WriteCommand, item_of_json};
 use shardlake_queries::Asked;
 use shardlake_queries::ProcessorTab;
 use shardlake_queries::Queries;
 use shardlake_router::{
-    CapacityMode, ContainerHandle, Enforcement, HeatRecording, OperationKind, Serving, ServingOptions,
-    ThroughputRules, Touched,
+    CapacityMode, ContainerHandle, Enforcement, HeatRecording, PartitionHandle, Reach, Serving,
+    ServingOptions, ThroughputRules,
 };
 use shardlake_router::{key_of_read, partition_of};
 
@@ -63,6 +62,7 @@ async fn account_with(
             burst: Burst::Off,
         },
         heat: HeatRecording::On,
+        reach: Reach::Direct,
     };
     let serving = Serving::open(vec![shard].into(), options).await.expect("opens");
     let scripts = Scripts::new(ScriptSettings { clock: clock.clone(), ..ScriptSettings::default() });
@@ -85,11 +85,11 @@ async fn begin<'a>(
     let logical = key_of_read(container, Some(&key())).expect("a key");
     let partition = partition_of(&container.entry, &logical);
     let touched = Touched::Logical(&logical);
-    let mut permit = runs.router().admit(ctx, &container.entry, partition, OperationKind::Write, touched)?;
+    let mut permit = partition.hosted().admit(ctx, OperationKind::Write, touched)?;
     runs.begin_run(ctx, &container.entry, (partition, &logical), 1, &mut permit).await
 }
 
-fn first(container: &ContainerHandle) -> Arc<Partition> {
+fn first(container: &ContainerHandle) -> PartitionHandle {
     partition_of(&container.entry, &key_of_read(container, Some(&key())).expect("a key")).clone()
 }
 

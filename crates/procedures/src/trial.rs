@@ -6,12 +6,13 @@
 //! after a write needs that write: it is the first step of the trial's transaction, and it is discarded with
 //! the rest. Functions are tried in `function_trial.rs`.
 
+use shardlake_host::{Cost, OperationKind, Touched};
 use shardlake_model::{
     Error, ErrorKind, PartitionKey, Preconditions, RequestContext, Result, Script, ScriptKind,
     TriggerOperation,
 };
 use shardlake_partition::Operation;
-use shardlake_router::{ContainerHandle, Cost, OperationKind, Touched, key_of_read};
+use shardlake_router::{ContainerHandle, key_of_read};
 use shardlake_script::{Completion, Role};
 
 use crate::ScriptRuns;
@@ -85,7 +86,7 @@ impl ScriptRuns {
             let partition = routing.owner(&logical).clone();
             let touched = Touched::Logical(&logical);
             let entry = routing.entry.clone();
-            let mut permit = self.router().admit(ctx, &entry, &partition, OperationKind::Write, touched)?;
+            let mut permit = partition.hosted().admit(ctx, OperationKind::Write, touched)?;
             let outcome = async {
                 let mut run =
                     self.begin_run(ctx, &entry, (&partition, &logical), script.number, &mut permit).await?;

@@ -17,12 +17,12 @@ use crate::ScriptRuns;
 use crate::script_run::{ScriptRun, has_lost_worker};
 use crate::script_run_store::json_of;
 use shardlake_document::ItemName;
+use shardlake_host::{Cost, OperationKind, Permit, Touched};
 use shardlake_items::item_of_json_in;
 use shardlake_items::no_such_item;
 use shardlake_items::{ItemWrite, Triggers, WriteCommand, WriteReply};
 use shardlake_router::ContainerEntry;
 use shardlake_router::ContainerHandle;
-use shardlake_router::{Cost, OperationKind, Permit, Touched};
 use shardlake_router::{key_of_read, key_of_write, mismatch, partition_of};
 
 /// A write of a request with triggers.
@@ -58,8 +58,7 @@ impl ScriptRuns {
         loop {
             let partition = routing.owner(&logical);
             let touched = Touched::Logical(&logical);
-            let mut permit =
-                self.router().admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
+            let mut permit = partition.hosted().admit(ctx, OperationKind::Write, touched)?;
             let scripts = (&logical, pre.as_deref(), post.as_deref());
             let mut outcome = write.run_once(self, ctx, &routing.entry, scripts, &mut permit).await;
             if has_lost_worker(&outcome) {

@@ -5,6 +5,7 @@
 //! the copies are right nothing is written.
 
 use shardlake_document::{NESTING_CEILING, ParseLimits, Value};
+use shardlake_host::ReadItem;
 use shardlake_model::{
     ETagCondition, Error, ErrorKind, Numbers, Preconditions, Priority, RequestContext, Result,
 };
@@ -231,8 +232,9 @@ pub(crate) async fn read(
     id: &str,
 ) -> Result<Option<(Item, u64)>> {
     let context = context(projections);
-    match projections.items().read_planned(&context, container, logical, id, &Preconditions::default()).await
-    {
+    let (key, id, preconditions) = (logical.clone(), id.to_owned(), Preconditions::default());
+    let read = ReadItem { key, id, preconditions };
+    match projections.items().read_at(&context, container, &read).await {
         Ok(reply) => {
             let stored = reply.item.ok_or_else(|| Error::internal("a read without its item"))?;
             Ok(Some((Item::of_stored(container, &stored)?, stored.lsn())))

@@ -30,7 +30,7 @@ impl Queries {
         let mut reply = running.begin(request.wants, &query, &targets.parts)?;
         if let Some(figures) = &mut reply.figures {
             let of_part = |range_id: u32| RangeFigures { range_id, ..RangeFigures::default() };
-            figures.ranges = targets.parts.iter().map(|part| of_part(part.partition.range_id)).collect();
+            figures.ranges = targets.parts.iter().map(|part| of_part(part.partition.range_id())).collect();
             figures.merges = targets.merges;
         }
         reply.preparation = self.router().clock().elapsed().saturating_sub(started);

@@ -55,7 +55,7 @@ impl KeptPlace<'_> {
         if let Some(filter) = &running.resume_filter {
             hasher.update(&filter.fingerprint());
         }
-        hasher.update(&part.partition.uid.0.to_be_bytes());
+        hasher.update(&part.partition.uid().0.to_be_bytes());
         hasher.update(format!("{:?}", part.filter).as_bytes());
         KeptPlace { shape: &running.entry.shape, lsn, hasher }
     }

@@ -161,7 +161,7 @@ impl Question {
         }
         let times = of_items as f64 / index.sample().len() as f64;
         let part = |part: &Part| SketchedPart {
-            range: part.partition.epk_range.clone(),
+            range: part.partition.epk_range().clone(),
             items: part.partition.items(),
             filter: self.key.within(part),
         };

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use shardlake_charge::ChargeTable;
 use shardlake_model::RequestContext;
-use shardlake_partition::Partition;
 use shardlake_script::Meter;
 
+use shardlake_host::urgency_of;
 use shardlake_router::ContainerEntry;
-use shardlake_router::{Serving, urgency_of};
+use shardlake_router::{PartitionHandle, Serving};
 
 #[derive(Debug)]
 pub struct ProcessorTab {
@@ -33,13 +33,13 @@ impl ProcessorTab {
         serving: &Serving,
         ctx: &RequestContext,
         entry: &Arc<ContainerEntry>,
-        partition: &Partition,
+        partition: &PartitionHandle,
     ) -> ProcessorTab {
         ProcessorTab {
             meter: Meter::default(),
             charges: serving.charges().clone(),
             entry: entry.clone(),
-            range_id: partition.range_id,
+            range_id: partition.range_id(),
             is_counted: urgency_of(ctx).is_some(),
             is_paid: AtomicBool::new(false),
             otherwise_centi: AtomicU64::new(0),

@@ -16,7 +16,7 @@ use std::time::Duration;
 use shardlake_charge::QueryCounters;
 use shardlake_document::Value;
 use shardlake_model::{Error, KeyPath, ReplyMeta, RequestContext, Result};
-use shardlake_partition::{FeedFilter, QueryPage, QueryStatistics};
+use shardlake_partition::{QueryPage, QueryStatistics};
 use shardlake_sql::{
     IndexUtilization, PageLimits, Query, QueryEnvironment, Rows, SupportedFeatures, index_utilization,
     plan_access, query_advice,
@@ -33,11 +33,10 @@ use crate::query_targets::{Part, PlanReply, Targets, plan_ranges, targets};
 use crate::query_token::{Piece, QueryToken};
 use crate::request::{ItemsRequest, PageOfQuery, QueryReply, QueryRequest, QueryWants};
 use crate::running::Running;
+use shardlake_host::{Cost, OperationKind, touched};
 use shardlake_items::OpenTransaction;
-use shardlake_items::check_session;
 use shardlake_router::ContainerEntry;
 use shardlake_router::ContainerHandle;
-use shardlake_router::{Cost, OperationKind, Touched};
 
 /// Skipped entries cost a fraction, so that a key whose entries come after many others has a bearable price.
 const PASSED_IN_A_POSTING: u64 = 20;
@@ -359,7 +358,7 @@ impl Running<'_> {
         let end = parts.last().map(|part| part.span.max.clone());
         let mut parts = parts.into_iter();
         if let Some(part) = parts.next() {
-            check_session(self.ctx, self.entry, &part.partition)?;
+            part.partition.hosted().check_session(self.ctx)?;
             if let (Some(token), true) = (&token, part.is_one_logical_partition()) {
                 token.check_key(&part.span)?;
             }
@@ -396,17 +395,8 @@ impl Running<'_> {
 
     /// `before` counts the query's work before the page, and `steps` the steps made for the page already.
     pub fn permit<'p>(&'p self, part: &'p Part, before: QueryCounters, steps: u64) -> Result<PagePermit<'p>> {
-        let touched = match &part.filter {
-            FeedFilter::Logical(logical) => Touched::Logical(logical),
-            FeedFilter::Range(_) | FeedFilter::Prefix(..) => Touched::Span(&part.span),
-        };
-        let permit = self.queries.router().admit(
-            self.ctx,
-            self.entry,
-            &part.partition,
-            OperationKind::Query,
-            touched,
-        )?;
+        let touched = touched(&part.filter, &part.span);
+        let permit = part.partition.hosted().admit(self.ctx, OperationKind::Query, touched)?;
         Ok(PagePermit::new(self, permit.for_query(&self.template), before, steps))
     }
 
@@ -428,19 +418,19 @@ impl Running<'_> {
     /// Adds the answer of a partition, except its rows.
     pub fn note(&self, reply: &mut QueryReply, part: &Part, page: &QueryPage) {
         let partition = &part.partition;
-        if !reply.ranges.iter().any(|(id, _)| *id == partition.range_id) {
-            reply.ranges.push((partition.range_id, partition.durable_lsn()));
+        if !reply.ranges.iter().any(|(id, _)| *id == partition.range_id()) {
+            reply.ranges.push((partition.range_id(), partition.durable_lsn()));
         }
         reply.statistics.add(&page.statistics);
         if let Some(words) = &mut reply.explanation {
-            words.push_str(&format!("range {}: {}\n", partition.range_id, page.access));
+            words.push_str(&format!("range {}: {}\n", partition.range_id(), page.access));
         }
         if let Some(figures) = &mut reply.figures {
             let weight = self.charge(&mut self.counters(page));
-            figures.note(partition.range_id, page, weight);
+            figures.note(partition.range_id(), page, weight);
         }
         if let Some((index_id, path_hash)) = page.wants_counter {
-            partition.count_path_in_background(index_id, path_hash);
+            partition.hosted().partition().count_path_in_background(index_id, path_hash);
         }
     }
 

@@ -13,12 +13,13 @@ use std::sync::atomic::Ordering;
 
 use shardlake_charge::QueryCounters;
 use shardlake_model::{Error, ErrorKind, Result};
-use shardlake_partition::{PageWork, Partition};
+use shardlake_partition::PageWork;
 
 use crate::processor_tab::ProcessorTab;
 use crate::query::counters_of;
 use crate::running::Running;
-use shardlake_router::{Cost, Permit};
+use shardlake_host::{Cost, Permit};
+use shardlake_router::PartitionHandle;
 
 #[must_use = "what the page cost must be settled"]
 pub struct PagePermit<'p> {
@@ -49,11 +50,11 @@ impl<'p> PagePermit<'p> {
     }
 
     /// Called when the page has its turn at the workers: the turn before may have spent the budget.
-    pub fn open_tab(&mut self, tab: Arc<ProcessorTab>, partition: &Partition) -> Result<()> {
+    pub fn open_tab(&mut self, tab: Arc<ProcessorTab>, partition: &PartitionHandle) -> Result<()> {
         self.close_tab(0);
         self.tab = Some(tab);
         let Some(permit) = &mut self.permit else { return Ok(()) };
-        self.running.queries.router().admit_again(self.running.ctx, partition, permit)
+        partition.hosted().admit_again(self.running.ctx, permit)
     }
 
     pub fn settle(mut self, cost: Cost) {

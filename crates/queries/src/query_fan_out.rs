@@ -18,8 +18,7 @@ use crate::query_targets::Part;
 use crate::query_token::{Piece, QueryToken};
 use crate::request::{PageOfQuery, QueryReply};
 use crate::running::Running;
-use shardlake_items::check_session;
-use shardlake_router::Cost;
+use shardlake_host::Cost;
 
 impl Running<'_> {
     pub async fn fan_out(
@@ -87,7 +86,7 @@ impl Running<'_> {
         let charged = done.charged;
         let mut permits = Vec::with_capacity(parts.len());
         for part in parts {
-            check_session(self.ctx, self.entry, &part.partition)?;
+            part.partition.hosted().check_session(self.ctx)?;
             // The query was prepared once.
             let steps = if permits.is_empty() { self.prepared.steps() } else { 0 };
             permits.push(self.permit(part, QueryCounters::default(), steps)?);

@@ -33,10 +33,10 @@ use crate::query_targets::Part;
 use crate::query_token::{DONE, Piece, QueryToken};
 use crate::request::{PageOfQuery, QueryReply};
 use crate::running::Running;
+use shardlake_host::Cost;
 use shardlake_items::FeedScope;
-use shardlake_items::{check_session, find_range, window_of};
+use shardlake_items::{find_range, window_of};
 use shardlake_router::ContainerEntry;
-use shardlake_router::Cost;
 
 /// An ended range whose page is answered by its successors.
 pub struct Former {
@@ -101,7 +101,7 @@ fn lowest_lsn_after(entry: &ContainerEntry, range_id: u32, bounds: &KeyRange) ->
 impl Signature {
     pub fn of_live(entry: &ContainerEntry, scope: &FeedScope) -> Option<Signature> {
         let partition = find_range(entry, scope.range_id()?).ok()?;
-        let (range_id, lsn) = (partition.range_id, partition.durable_lsn());
+        let (range_id, lsn) = (partition.range_id(), partition.durable_lsn());
         Some(Signature { range_id, lsn, is_former: false })
     }
 
@@ -192,7 +192,7 @@ impl Running<'_> {
         limits: PageLimits,
         steps: u64,
     ) -> Result<Option<Stream<'p>>> {
-        check_session(self.ctx, self.entry, &part.partition)?;
+        part.partition.hosted().check_session(self.ctx)?;
         let piece = token.and_then(|token| token.piece_of(&part.span));
         let start = piece.map(|piece| piece.position.clone()).filter(|position| !position.is_empty());
         let mut permit = self.permit(part, QueryCounters::default(), steps)?;

@@ -9,12 +9,12 @@
 //! results of a batch that was stopped are lost: its rows are then called one by one, as far as they are
 //! needed, and each of them has a portion's time at least.
 
+use shardlake_router::PartitionHandle;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_model::{ContainerScripts, Error, ErrorKind, Result, ScriptKind};
-use shardlake_partition::Partition;
 use shardlake_script::{Functions, ScriptKey, ScriptLimits, Scripts, Turn, is_worker_lost};
 use shardlake_sql::{Arguments, PreparedQuery, SqlError, UserFunctions};
 use shardlake_stdx::Clock;
@@ -43,7 +43,7 @@ pub struct FunctionSource {
 
 impl Running<'_> {
     /// Waits for the page's turn, if it calls functions.
-    pub async fn function_source(&self, partition: &Partition) -> Result<FunctionSource> {
+    pub async fn function_source(&self, partition: &PartitionHandle) -> Result<FunctionSource> {
         let mut source = FunctionSource {
             scripts: self.queries.0.scripts.clone(),
             container: self.entry.scripts.clone(),

@@ -181,7 +181,8 @@ impl PageTask {
             clock: self.is_timed.then_some(&self.clock),
         };
         let started = self.is_timed.then(|| self.clock.elapsed());
-        let mut page = self.part.partition.query_page(&self.shape, &self.command, request).await?;
+        let mut page =
+            self.part.partition.hosted().partition().query_page(&self.shape, &self.command, request).await?;
         if let Some(started) = started {
             page.elapsed = self.clock.elapsed().saturating_sub(started);
         }

@@ -74,7 +74,13 @@ impl Running<'_> {
                 clock: None,
             };
             let shape = &self.entry.shape;
-            match part.partition.query_outlook(shape, &self.command, request, keys_max).await? {
+            match part
+                .partition
+                .hosted()
+                .partition()
+                .query_outlook(shape, &self.command, request, keys_max)
+                .await?
+            {
                 Some(outlook) => outlooks.push(outlook),
                 None => return Ok(None),
             }

@@ -9,15 +9,16 @@
 use std::sync::Arc;
 
 use shardlake_model::{Error, ErrorKind, KeyKind, PartitionKey, Result};
-use shardlake_partition::{FeedFilter, Partition};
+use shardlake_partition::FeedFilter;
 use shardlake_routing::{Epk, KeyRange, effective_partition_key, prefix_range};
 use shardlake_sql::{DistinctKind, KeyFilter, QueryPlan};
 
 use crate::query_token::QueryToken;
 use crate::request::QueryRequest;
-use shardlake_items::{FeedScope, resolve, span_of_point};
-use shardlake_router::ContainerEntry;
+use shardlake_host::span_of_point;
+use shardlake_items::{FeedScope, resolve};
 use shardlake_router::logical;
+use shardlake_router::{ContainerEntry, PartitionHandle};
 
 #[derive(Debug)]
 pub struct Targets {
@@ -30,7 +31,7 @@ pub struct Targets {
 /// A partition, and the part of it that is in scope.
 #[derive(Debug, Clone)]
 pub struct Part {
-    pub partition: Arc<Partition>,
+    pub partition: PartitionHandle,
     pub filter: FeedFilter,
     /// The part's span of the hash space.
     pub span: KeyRange,
@@ -52,10 +53,10 @@ pub enum PlanRange {
 }
 
 impl Part {
-    pub fn new(partition: &Arc<Partition>, filter: FeedFilter) -> Part {
+    pub fn new(partition: &PartitionHandle, filter: FeedFilter) -> Part {
         let span = match &filter {
             FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => {
-                range.intersection(&partition.epk_range)
+                range.intersection(&partition.epk_range())
             }
             FeedFilter::Logical(logical) => span_of_point(&logical.epk),
         };
@@ -184,8 +185,8 @@ pub fn nowhere() -> KeyRange {
 }
 
 /// The smallest span with all keys that lie in a partition; the query's own condition excludes other keys.
-fn hull(spans: &[KeyRange], partition: &Partition) -> Option<KeyRange> {
-    let mut inside = spans.iter().filter(|span| span.overlaps(&partition.epk_range));
+fn hull(spans: &[KeyRange], partition: &PartitionHandle) -> Option<KeyRange> {
+    let mut inside = spans.iter().filter(|span| span.overlaps(&partition.epk_range()));
     let first = inside.next()?;
     let last = inside.next_back().unwrap_or(first);
     Some(KeyRange { min: first.min.clone(), max: last.max.clone() })

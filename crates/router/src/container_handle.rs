@@ -7,15 +7,17 @@ use std::sync::atomic::Ordering;
 use shardlake_capacity::budget::{ContainerBudget, fractions_of};
 use shardlake_catalog::{ContainerRecord, RangeRecord};
 use shardlake_document::ItemName;
+use shardlake_host::HostedContainer;
 use shardlake_index::path_hash;
 use shardlake_model::{
     Container, ContainerScripts, Database, Error, ErrorKind, IndexPathSegment, PartitionKeyRange, ReplyMeta,
     Result, Rid,
 };
-use shardlake_partition::{ContainerSchema, Partition};
+use shardlake_partition::ContainerSchema;
 use shardlake_routing::PartitionMap;
 
 use crate::generations::BuildProgress;
+use crate::handle::PartitionHandle;
 use crate::history::{ContainerHistory, PastRelocation};
 use crate::motion::{Motion, RelocationReport, RelocationStatus, RelocationStep};
 
@@ -26,8 +28,10 @@ pub struct ContainerEntry {
     pub record: Arc<ContainerRecord>,
     pub scripts: Arc<ContainerScripts>,
     pub shape: Arc<ContainerSchema>,
+    /// The same for the owner of the partitions.
+    pub(crate) owner: Arc<HostedContainer>,
     /// In the order of the record's ranges.
-    pub map: PartitionMap<Arc<Partition>>,
+    pub map: PartitionMap<PartitionHandle>,
     pub progress: Arc<BuildProgress>,
     /// Lives as long as the container, through all its entries.
     pub budget: Arc<ContainerBudget>,
@@ -45,8 +49,8 @@ impl ContainerEntry {
     pub fn new(
         database: Arc<Database>,
         record: Arc<ContainerRecord>,
-        shape: Arc<ContainerSchema>,
-        map: PartitionMap<Arc<Partition>>,
+        owner: Arc<HostedContainer>,
+        map: PartitionMap<PartitionHandle>,
         old: Option<&ContainerEntry>,
     ) -> Self {
         let rid = record.container.rid;
@@ -58,10 +62,11 @@ impl ContainerEntry {
             database,
             record,
             scripts: old.map(|old| old.scripts.clone()).unwrap_or_default(),
-            shape,
+            shape: owner.schema.clone(),
+            budget: owner.budget.clone(),
+            owner,
             map,
             progress: same_index.map(|old| old.progress.clone()).unwrap_or_default(),
-            budget: old.map(|old| old.budget.clone()).unwrap_or_default(),
             motion: old.map(|old| old.motion.clone()).unwrap_or_default(),
             history: old.map(|old| old.history.clone()).unwrap_or_default(),
         }
@@ -204,7 +209,7 @@ impl ContainerHandle {
         let Some(layout) = &self.entry.shape.serving else { return Ok(()) };
         let path: Vec<_> = names.iter().map(|name| IndexPathSegment::Name((*name).to_owned())).collect();
         for partition in self.entry.map.iter() {
-            partition.count_path(layout.id, path_hash(&path)).await?;
+            partition.hosted().partition().count_path(layout.id, path_hash(&path)).await?;
         }
         Ok(())
     }
@@ -237,12 +242,12 @@ impl ContainerHandle {
 
     /// In the order of their bounds.
     pub fn range_ids(&self) -> impl Iterator<Item = u32> {
-        self.entry.map.iter().map(|partition| partition.range_id)
+        self.entry.map.iter().map(|partition| partition.range_id())
     }
 
     /// The position of a range's partition; `None` where the container does not have such a range (any more).
     pub fn position_of_range(&self, range_id: u32) -> Option<ReplyMeta> {
-        let partition = self.entry.map.iter().find(|partition| partition.range_id == range_id)?;
+        let partition = self.entry.map.iter().find(|partition| partition.range_id() == range_id)?;
         Some(partition.meta(0, 0))
     }
 
@@ -266,8 +271,8 @@ impl ContainerHandle {
     }
 
     pub fn range_statistics(&self) -> Vec<RangeStatistics> {
-        let statistics = |partition: &Arc<Partition>| RangeStatistics {
-            range_id: partition.range_id,
+        let statistics = |partition: &PartitionHandle| RangeStatistics {
+            range_id: partition.range_id(),
             items: partition.items(),
             size_bytes: partition.size_bytes(),
         };

@@ -117,7 +117,7 @@ impl Serving {
             // A write in progress has completed or is refused before the data is deleted.
             entry.motion.state().progress.abort();
             for partition in entry.map.iter() {
-                partition.close(End::Deleted).await;
+                partition.hosted().partition().close(End::Deleted).await;
             }
             let targets = self.drop_targets_in_background(entry);
             dropped.retain(|placed| !targets.contains(placed));
@@ -155,8 +155,8 @@ impl Serving {
             let _order = motion.alignment.lock().await;
             let old = serving.entry_of_rid(rid)?;
             for partition in old.map.iter() {
-                partition.follow_ttl(None).await;
-                partition.keep_versions(retention.max(old.shape.retention)).await;
+                partition.hosted().partition().follow_ttl(None).await;
+                partition.hosted().partition().keep_versions(retention.max(old.shape.retention)).await;
             }
             let outcome = serving.change(plan).await;
             serving.align(rid).await;
@@ -164,7 +164,7 @@ impl Serving {
             let new = serving.entry_of_rid(rid)?;
             if !new.shape.has_unique_keys_of(&old.shape) || new.shape.bounds != old.shape.bounds {
                 for partition in new.map.iter() {
-                    partition.follow_unique_keys(&new.shape).await;
+                    partition.hosted().partition().follow_unique_keys(&new.shape).await;
                 }
             }
             Ok(new)
@@ -177,11 +177,11 @@ impl Serving {
     async fn align(&self, rid: ContainerRid) {
         let Ok(entry) = self.entry_of_rid(rid) else { return };
         for partition in entry.map.iter() {
-            partition.follow_ttl(entry.shape.default_ttl).await;
-            partition.keep_versions(entry.shape.retention).await;
-            if let Err(error) = align_index(partition, &entry).await {
+            partition.hosted().partition().follow_ttl(entry.shape.default_ttl).await;
+            partition.hosted().partition().keep_versions(entry.shape.retention).await;
+            if let Err(error) = align_index(partition.hosted().partition(), &entry).await {
                 // The partition refuses writes permanently, so no write misses the index; the next start opens it anew.
-                tracing::warn!(container = %rid, partition = partition.uid.0, %error, "a partition does not follow the indexing policy");
+                tracing::warn!(container = %rid, partition = partition.uid().0, %error, "a partition does not follow the indexing policy");
             }
         }
     }

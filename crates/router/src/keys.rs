@@ -2,14 +2,14 @@
 //! stores it.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use shardlake_document::RawValue;
 use shardlake_model::{Error, ErrorKind, KeyComponent, KeyKind, PartitionKey, ReplyMeta, Result};
-use shardlake_partition::{LogicalKey, Partition, PreparedBody, extract_partition_key};
+use shardlake_partition::{LogicalKey, PreparedBody, extract_partition_key};
 use shardlake_routing::{effective_partition_key, prefix_range};
 
 use crate::container_handle::{ContainerEntry, ContainerHandle};
+use crate::handle::PartitionHandle;
 
 /// A partition key that may be a prefix of a hierarchical one. Keys of one component may be empty: containers that were migrated
 /// from unpartitioned ones hold items without a key.
@@ -130,7 +130,7 @@ pub fn logical(entry: &ContainerEntry, partition_key: PartitionKey) -> LogicalKe
     LogicalKey { epk, partition_key }
 }
 
-pub fn partition_of<'a>(entry: &'a ContainerEntry, logical: &LogicalKey) -> &'a Arc<Partition> {
+pub fn partition_of<'a>(entry: &'a ContainerEntry, logical: &LogicalKey) -> &'a PartitionHandle {
     entry.map.lookup(&logical.epk)
 }
 
@@ -156,7 +156,7 @@ impl ContainerHandle {
     pub fn partitions_of(&self, prefix: &PartitionKey) -> Vec<(u32, u16)> {
         let record = &self.entry.record;
         let span = prefix_range(&record.container.definition.partition_key, prefix);
-        let partitions = self.entry.map.overlapping(&span).map(|partition| partition.range_id);
+        let partitions = self.entry.map.overlapping(&span).map(|partition| partition.range_id());
         let shard =
             |id: u32| record.ranges.iter().find(|range| range.range_id == id).map(|range| range.shard);
         partitions.filter_map(|id| Some((id, shard(id)?))).collect()

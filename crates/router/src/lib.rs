@@ -13,8 +13,8 @@
 //! | `history.rs` | the container's past: ranges, budgets, relocations, the heat of ended partitions |
 //! | `lookup.rs` | from names or rids to databases and containers |
 //! | `keys.rs` | from a partition key or a body to the partition that owns it |
+//! | `handle.rs` | a partition by its address |
 //! | `routing.rs` | from an operation to the partition that owns its key, with a retry where that has moved |
-//! | `admission.rs` | budget reservation before an operation, and settlement after it |
 //! | `throughput.rs` | the budgets of containers |
 //! | `request_memory.rs` | memory budgets for answers, and for requests with large bodies |
 //! | `refusals.rs` | errors of resources that are not found, or not changed |
@@ -23,11 +23,11 @@
 //! before they are visible. Nothing here depends on background work: `maintenance` and `projections` watch
 //! the catalog's version.
 
-mod admission;
 mod container_handle;
 mod definition_change;
 mod earlier;
 mod generations;
+mod handle;
 mod history;
 mod history_event;
 mod keys;
@@ -50,6 +50,8 @@ use std::sync::atomic::AtomicBool;
 use arc_swap::ArcSwap;
 use shardlake_catalog::Writer;
 use shardlake_charge::ChargeTable;
+pub use shardlake_host::HeatRecording;
+use shardlake_host::HostEnvironment;
 use shardlake_model::{ConsistencyLevel, Limits};
 use shardlake_partition::CpuPool;
 use shardlake_stdx::{Clock, CommitTimes, Random};
@@ -57,13 +59,13 @@ use tokio::sync::{Notify, watch};
 
 use throughput::DatabaseBudgets;
 
-pub use admission::{Cost, OperationKind, Permit, Touched, urgency_of};
 pub use container_handle::{ContainerEntry, ContainerHandle, ContainerUsage, RangeStatistics};
 pub use definition_change::uninterrupted;
 pub use earlier::{
     EARLIER_BYTES_MAX, Earlier, EarlierEpoch, EarlierEvent, EarlierPartition, EarlierPeriod, EarlierRange,
 };
 pub use generations::{BuildProgress, Layouts, index_moved_to, index_of_new, layouts_of};
+pub use handle::{PartitionHandle, Reach};
 pub use history::{ContainerHistory, Epoch, EpochRange, HistoryEvent, Past, PastPartition, PastRelocation};
 pub use history_event::HistoryEventKind;
 pub use keys::{
@@ -84,15 +86,6 @@ pub use shards::{SHARDS_MAX, Shards};
 pub use strays::{NumbersOnShard, known_partitions};
 pub use throughput::{CapacityMode, Enforcement, ThroughputReport, ThroughputRules};
 
-/// Whether the heat of partitions is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum HeatRecording {
-    #[default]
-    On,
-    /// For measuring the cost of counting.
-    Off,
-}
-
 /// Containers as they run, and the way to their partitions. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Serving(pub(crate) Arc<ServingState>);
@@ -108,7 +101,8 @@ pub(crate) struct ServingState {
     pub(crate) consistency: ConsistencyLevel,
     pub(crate) throughput: ThroughputRules,
     pub(crate) database_budgets: DatabaseBudgets,
-    pub(crate) heat: HeatRecording,
+    pub(crate) environment: Arc<HostEnvironment>,
+    pub(crate) reach: Reach,
     pub(crate) catalog: ArcSwap<LiveCatalog>,
     /// The version of `catalog`, for tasks that wait for the next one.
     pub(crate) catalog_version: watch::Sender<u64>,

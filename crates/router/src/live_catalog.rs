@@ -11,16 +11,18 @@ use futures::future::{FutureExt, OptionFuture};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use rustc_hash::FxHashMap;
 use shardlake_catalog::{Change, Changed, ContainerRecord, Definitions, RangeRecord};
+use shardlake_host::{Hosted, HostedContainer, Opening};
 use shardlake_model::{
     ContainerRid, Database, DatabaseRid, Error, ErrorKind, Offer, OfferRid, Permission, PermissionRid,
     Result, Rid, User, UserRid,
 };
-use shardlake_partition::{ContainerSchema, Partition, PartitionIdentity};
+use shardlake_partition::{ContainerSchema, PartitionIdentity};
 use shardlake_routing::{KeyRange, PartitionMap};
 
 use crate::Serving;
 use crate::container_handle::ContainerEntry;
 use crate::generations::layouts_of;
+use crate::handle::PartitionHandle;
 
 #[derive(Debug, Clone, Default)]
 pub struct LiveCatalog {
@@ -240,7 +242,7 @@ impl Serving {
         let database = definitions.databases.get(&rid.database);
         let database = database
             .ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("container {rid} has no database")))?;
-        let shape = match old {
+        let schema = match old {
             Some(old) if old.record.container == record.container && old.record.index == record.index => {
                 old.shape.clone()
             }
@@ -250,23 +252,33 @@ impl Serving {
                 Arc::new(ContainerSchema::new(&record.container, layouts, limits, charges)?)
             }
         };
-        let map = match old {
-            Some(old) if old.record.ranges == record.ranges => old.map.clone(),
-            _ => self.map_of(old, &record, &shape).await?,
+        let owner = match old {
+            Some(old) if Arc::ptr_eq(&old.shape, &schema) => old.owner.clone(),
+            _ => Arc::new(HostedContainer {
+                schema,
+                budget: old.map(|old| old.budget.clone()).unwrap_or_default(),
+                environment: self.0.environment.clone(),
+            }),
         };
-        Ok(ContainerEntry::new(database.clone(), record, shape, map, old))
+        let map = match old {
+            Some(old) if old.record.ranges == record.ranges && Arc::ptr_eq(&old.owner, &owner) => {
+                old.map.clone()
+            }
+            _ => self.map_of(old, &record, &owner).await?,
+        };
+        Ok(ContainerEntry::new(database.clone(), record, owner, map, old))
     }
 
     async fn map_of(
         &self,
         old: Option<&ContainerEntry>,
         record: &ContainerRecord,
-        shape: &ContainerSchema,
-    ) -> Result<PartitionMap<Arc<Partition>>> {
+        owner: &Arc<HostedContainer>,
+    ) -> Result<PartitionMap<PartitionHandle>> {
         let mut opening = Vec::with_capacity(record.ranges.len());
         for range in &record.ranges {
-            let known = old.and_then(|old| old.map.iter().find(|known| known.uid == range.placed().uid));
-            opening.push(self.part_of(range, record.session_version, known, shape).boxed());
+            let known = old.and_then(|old| old.map.iter().find(|known| known.uid() == range.placed().uid));
+            opening.push(self.part_of(range, record.session_version, known, owner).boxed());
         }
         let partitions = stream::iter(opening).buffered(PARTITIONS_AT_ONCE).try_collect().await?;
         PartitionMap::new(record.generation, partitions).map_err(|error| {
@@ -279,18 +291,17 @@ impl Serving {
         &self,
         range: &RangeRecord,
         session_version: i64,
-        known: Option<&Arc<Partition>>,
-        shape: &ContainerSchema,
-    ) -> Result<(KeyRange, Arc<Partition>)> {
+        known: Option<&PartitionHandle>,
+        owner: &Arc<HostedContainer>,
+    ) -> Result<(KeyRange, PartitionHandle)> {
         let bounds = bounds_of(range)?;
         if let Some(known) = known {
-            return Ok((bounds, known.clone()));
+            return Ok((bounds, PartitionHandle::new(known.hosted().under(owner), self.0.reach)));
         }
         let shard = self.0.shards.get(range.shard)?.clone();
         let identity = identity_of(range, session_version)?;
-        let partition = Partition::open((shard, self.0.times.clone()), identity, shape.maintained()).await?;
-        partition.keep_versions(shape.retention).await;
-        Ok((bounds, Arc::new(partition)))
+        let opening = Opening { shard, times: self.0.times.clone(), identity };
+        Ok((bounds, PartitionHandle::new(Hosted::open(opening, owner.clone()).await?, self.0.reach)))
     }
 }
 

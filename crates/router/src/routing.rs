@@ -6,12 +6,15 @@
 
 use std::sync::Arc;
 
-use shardlake_model::{ContainerRid, ErrorKind, Result};
-use shardlake_partition::{LogicalKey, Partition};
+use shardlake_host::Command;
+use shardlake_model::{ContainerRid, ErrorKind, RequestContext, Result};
+use shardlake_partition::LogicalKey;
+use shardlake_stdx::Guid;
 use shardlake_storage::Shard;
 
 use crate::Serving;
 use crate::container_handle::{ContainerEntry, ContainerHandle};
+use crate::handle::PartitionHandle;
 use crate::keys::partition_of;
 use crate::live_catalog::LiveCatalog;
 use crate::refusals::was_deleted;
@@ -27,7 +30,7 @@ pub struct Routing<'a> {
 }
 
 impl Routing<'_> {
-    pub fn owner(&self, logical: &LogicalKey) -> &Arc<Partition> {
+    pub fn owner(&self, logical: &LogicalKey) -> &PartitionHandle {
         partition_of(&self.entry, logical)
     }
 
@@ -51,7 +54,7 @@ impl Routing<'_> {
             let current = self.serving.current_entry(&self.entry)?;
             // Sources end slightly before the catalog names their successors.
             let is_about_to_change = current.record.generation == self.entry.record.generation
-                && current.map.iter().any(|partition| is_gone(partition));
+                && current.map.iter().any(|partition| partition.hosted().is_gone());
             self.entry = current;
             if !is_about_to_change {
                 return Ok(true);
@@ -63,12 +66,29 @@ impl Routing<'_> {
     }
 }
 
-/// Whether its items are in other partitions.
-fn is_gone(partition: &Partition) -> bool {
-    partition.check_open().is_err_and(|error| error.kind() == ErrorKind::PartitionGone)
-}
-
 impl Serving {
+    /// Sends a command to the owner of a key; again where the partition has moved meanwhile.
+    pub async fn send<C: Command>(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        key: &LogicalKey,
+        command: &C,
+    ) -> Result<C::Reply> {
+        let mut routing = self.routing(container);
+        loop {
+            let outcome = routing.owner(key).send(ctx, command).await;
+            if !routing.has_moved(&outcome).await? {
+                return outcome;
+            }
+        }
+    }
+
+    /// The context of the server's own work.
+    pub fn own_context(&self) -> RequestContext {
+        RequestContext::internal(self.clock(), Guid::default())
+    }
+
     pub fn routing(&self, container: &ContainerHandle) -> Routing<'_> {
         self.routing_of(container.entry.clone())
     }

@@ -14,6 +14,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::definition_change::added_marks;
 use crate::generations::index_moved_to;
+use crate::handle::Reach;
 use crate::live_catalog::LiveCatalog;
 use crate::membership;
 use crate::refusals::catalog_error;
@@ -21,6 +22,7 @@ use crate::request_memory;
 use crate::shards::Shards;
 use crate::throughput::{DatabaseBudgets, ThroughputRules};
 use crate::{HeatRecording, Serving, ServingState};
+use shardlake_host::HostEnvironment;
 
 /// How an account serves.
 #[derive(Debug)]
@@ -31,6 +33,7 @@ pub struct ServingOptions {
     pub consistency: ConsistencyLevel,
     pub throughput: ThroughputRules,
     pub heat: HeatRecording,
+    pub reach: Reach,
 }
 
 impl Serving {
@@ -49,15 +52,16 @@ impl Serving {
             limits: Arc::new(options.limits),
             charges: ChargeTable::default(),
             times: CommitTimes::new(options.clock.clone()),
+            environment: Arc::new(HostEnvironment { clock: options.clock.clone(), heat: options.heat }),
             clock: options.clock,
             random: options.random,
             consistency: options.consistency,
             throughput: options.throughput,
             database_budgets: DatabaseBudgets::default(),
-            heat: options.heat,
             catalog: ArcSwap::default(),
             catalog_version: watch::Sender::new(0),
             catalog_writer: writer.map_err(catalog_error)?,
+            reach: options.reach,
             is_closing: AtomicBool::new(false),
             offers_changed: Arc::default(),
             heavy_bodies: request_memory::body_memory(),
@@ -169,7 +173,8 @@ impl Serving {
             }
             // Data in motion counts at its target, too, so that not everything moves to the emptiest shard at once.
             let Some(relocation) = &container.record.relocation else { continue };
-            let sources = container.map.iter().filter(|source| relocation.sources.contains(&source.range_id));
+            let sources =
+                container.map.iter().filter(|source| relocation.sources.contains(&source.range_id()));
             let size_bytes: u64 = sources.map(|source| source.size_bytes()).sum();
             for target in &relocation.targets {
                 if let Some(load) = loads.get_mut(usize::from(target.shard)) {

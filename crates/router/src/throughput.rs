@@ -15,11 +15,11 @@ use shardlake_capacity::budget::{
 };
 use shardlake_catalog::{Change, ContainerRecord, Definitions, RangeRecord};
 use shardlake_model::{DatabaseRid, Error, Limits, Offer, RequestContext, Result, Throughput};
-use shardlake_partition::Partition;
 
 use crate::ContainerHandle;
 use crate::Serving;
 use crate::container_handle::ContainerEntry;
+use crate::handle::PartitionHandle;
 use crate::history::EpochRange;
 use crate::live_catalog::LiveCatalog;
 use crate::refusals::was_deleted;
@@ -286,12 +286,12 @@ fn follow<'c>(container: &'c ContainerEntry, allowance: &Allowance, rules: Budge
     let ranges: Vec<_> = container.record.ranges.iter().map(of_range).collect();
     container.budget.follow(&ranges, allowance, rules, now);
     let rates = container.budget.report(now);
-    let of_partition = |partition: &Arc<Partition>| EpochRange {
-        range_id: partition.range_id,
-        range: partition.epk_range.clone(),
+    let of_partition = |partition: &PartitionHandle| EpochRange {
+        range_id: partition.range_id(),
+        range: partition.epk_range().clone(),
         budget_centi: rates
             .iter()
-            .find(|(range_id, _)| *range_id == partition.range_id)
+            .find(|(range_id, _)| *range_id == partition.range_id())
             .map(|(_, report)| report.rate_centi),
     };
     container.history.note(now, container.map.iter().map(of_partition).collect());

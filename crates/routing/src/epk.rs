@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use shardlake_model::{KeyComponent, KeyKind, PartitionKey, PartitionKeyDefinition};
 use shardlake_stdx::{murmur3_32, murmur3_128};
 
@@ -15,7 +16,7 @@ const V1_STRING_UNITS: usize = 100;
 const V1_STRING_BYTES: usize = 100;
 
 /// A position in the hash space, compared as bytes.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Epk(pub Vec<u8>);
 
 impl Epk {

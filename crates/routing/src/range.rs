@@ -1,5 +1,6 @@
 //! Spans of the hash space, half open: `""` is the lowest bound, `"FF"` the highest.
 
+use serde::{Deserialize, Serialize};
 use shardlake_model::{KeyKind, PartitionKey, PartitionKeyDefinition};
 
 use crate::epk::{Epk, binary_number, effective_partition_key, push_binary_number};
@@ -8,7 +9,7 @@ use crate::epk::{Epk, binary_number, effective_partition_key, push_binary_number
 ///
 /// Hashes of version 2 have a clear top bit, so `FF` is above them all. A bound may be shorter than the hashes it
 /// separates; bytes beyond its end count as zero, so that `3F` and `3F00` are the same bound.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRange {
     pub min: Epk,
     pub max: Epk,

@@ -84,6 +84,7 @@ impl Filter {
 /// The condition of a patch: `FROM alias WHERE condition`, without parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
+    text: Box<str>,
     query: BoundQuery,
 }
 
@@ -93,10 +94,15 @@ pub fn parse_condition(text: &str) -> Result<Condition, SqlError> {
         return Err(SqlError::unsupported(feature));
     }
     let bind = |environment: &Environment<'_>| bind::bind_condition(text, &from, &condition, environment);
-    Ok(Condition { query: bind_with(bind, &[])? })
+    Ok(Condition { text: text.into(), query: bind_with(bind, &[])? })
 }
 
 impl Condition {
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// True when the condition is exactly `true` for the document.
     pub fn matches<'a>(&self, row: impl Into<Row<'a>>) -> Result<bool, SqlError> {
         keeps(&self.query, row.into())

@@ -1,6 +1,7 @@
 //! Randomness from the operating system or from a seed, and the 16-byte identifiers made of it.
 #![allow(clippy::disallowed_methods)] // the one place that asks the operating system for randomness
 
+use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
@@ -97,7 +98,7 @@ impl GuidsAhead {
 }
 
 /// A 16-byte identifier, printed as `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Guid(pub [u8; 16]);
 
 impl Guid {

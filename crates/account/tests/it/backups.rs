@@ -18,7 +18,7 @@ use shardlake_storage::{Shard, ShardOptions};
 use shardlake_testkit::{Logs, expects_log};
 
 use crate::support::json_door::JsonDoor;
-use crate::support::{Fixture, eventually, json, memory_shards, none};
+use crate::support::{Fixture, eventually, json, memory_shards, none, reach};
 
 const ITEMS: u64 = 120;
 
@@ -41,7 +41,8 @@ async fn shards_in(directory: &Path, count: usize) -> Shards {
 }
 
 async fn open(shards: &Shards, hooks: RelocationHooks) -> Fixture {
-    let options = AccountOptions { hooks, random: Random::seeded(7), ..AccountOptions::default() };
+    let options =
+        AccountOptions { hooks, random: Random::seeded(7), reach: reach(), ..AccountOptions::default() };
     let _logs = Logs::watch();
     let account = Account::open(shards.clone(), options).await.expect("opens");
     Fixture { account, clock: Clock::default(), _logs }

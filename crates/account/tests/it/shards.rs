@@ -3,7 +3,7 @@
 use crate::support::json_door::JsonDoor;
 use std::sync::Arc;
 
-use crate::support::{Fixture, eventually, memory_shards, none};
+use crate::support::{Fixture, eventually, memory_shards, none, reach};
 use shardlake_account::{
     Account, AccountOptions, FeedScope, RelocationHooks, RelocationStep, Shards, verify,
 };
@@ -100,8 +100,12 @@ async fn a_shard_can_be_added_and_one_that_is_missing_is_named() {
 async fn account_of_three(seed: u64) -> Vec<Shard> {
     let shards = memory_shards(3).await;
     let clock = Clock::manual(Timestamp(1_700_000_000_000));
-    let options =
-        AccountOptions { clock: clock.clone(), random: Random::seeded(seed), ..AccountOptions::default() };
+    let options = AccountOptions {
+        clock: clock.clone(),
+        random: Random::seeded(seed),
+        reach: reach(),
+        ..AccountOptions::default()
+    };
     let fixture = Fixture {
         _logs: Logs::watch(),
         account: Account::open(shards.clone(), options).await.expect("opens"),
@@ -283,7 +287,8 @@ async fn what_a_relocation_has_copied_is_no_stray() {
             goes_on: Some(Arc::new(move |step| step != last)),
             ..RelocationHooks::default()
         };
-        let options = AccountOptions { clock: clock.clone(), hooks, ..AccountOptions::default() };
+        let options =
+            AccountOptions { clock: clock.clone(), hooks, reach: reach(), ..AccountOptions::default() };
         let fixture = Fixture {
             _logs: Logs::watch(),
             account: Account::open(shards.clone(), options).await.expect("opens"),

@@ -9,6 +9,7 @@ pub(crate) mod created;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use shardlake_model::{KeyComponent, Result};
 use shardlake_routing::{Epk, KeyRange};
 
@@ -23,7 +24,7 @@ use crate::partition::Partition;
 use crate::shape::ContainerSchema;
 
 /// Which items of a partition a feed covers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum FeedFilter {
     Range(KeyRange),
     Logical(LogicalKey),
@@ -31,7 +32,7 @@ pub enum FeedFilter {
     Prefix(KeyRange, Vec<KeyComponent>),
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct PageLimits {
     pub items: usize,
     pub size_bytes: usize,

@@ -32,6 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("advisor", &["model", "document", "routing", "charge", "sql", "index", "heat"]),
     ("catalog", &["model", "routing", "storage"]),
     ("capacity", &[]),
+    ("host", &["model", "document", "routing", "storage", "sql", "heat", "partition", "capacity"]),
     (
         "router",
         &[
@@ -45,13 +46,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "partition",
             "catalog",
             "capacity",
+            "host",
         ],
     ),
     ("backup", &["model", "storage", "partition", "catalog", "router"]),
-    ("change-log", &["model", "routing", "partition", "catalog", "router"]),
+    ("change-log", &["model", "routing", "partition", "catalog", "host", "router"]),
     ("maintenance", &["model", "document", "routing", "heat", "partition", "catalog", "capacity", "router"]),
     ("definitions", &["model", "document", "routing", "partition", "script", "catalog", "router"]),
-    ("items", &["model", "document", "routing", "sql", "partition", "router"]),
+    ("items", &["model", "document", "routing", "sql", "partition", "host", "router"]),
     (
         "queries",
         &[
@@ -63,11 +65,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "sql",
             "partition",
             "script",
+            "host",
             "router",
             "items",
         ],
     ),
-    ("procedures", &["model", "document", "sql", "partition", "script", "router", "items", "queries"]),
+    (
+        "procedures",
+        &["model", "document", "sql", "partition", "script", "host", "router", "items", "queries"],
+    ),
     (
         "mongo",
         &[
@@ -90,6 +96,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "document",
             "partition",
             "catalog",
+            "host",
             "router",
             "definitions",
             "items",

@@ -131,6 +131,7 @@ impl World {
             random: Random::seeded(weather.seed),
             throughput: Enforcement::Unlimited,
             hooks: weather.hooks.clone(),
+            reach: crate::support::reach(),
             ..AccountOptions::default()
         };
         let _logs = Logs::watch();

@@ -12,7 +12,7 @@ pub mod slow;
 
 use std::time::Duration;
 
-use shardlake_account::{Account, AccountOptions, ContainerHandle, Shards, StoredItem};
+use shardlake_account::{Account, AccountOptions, ContainerHandle, Reach, Shards, StoredItem};
 use shardlake_model::{
     ContainerDefinition, PartitionKeyDefinition, Preconditions, RequestContext, Throughput,
 };
@@ -25,6 +25,15 @@ pub struct Fixture {
     pub clock: Clock,
     /// Last, because work that ends with the account may warn, too.
     pub _logs: Logs,
+}
+
+/// How the partitions are reached: `SHARDLAKE_TEST_REACH=loopback` encodes and decodes every command and reply.
+pub fn reach() -> Reach {
+    match std::env::var("SHARDLAKE_TEST_REACH").as_deref() {
+        Ok("loopback") => Reach::Loopback,
+        Ok(other) => panic!("SHARDLAKE_TEST_REACH is '{other}', and may be 'loopback'"),
+        Err(_) => Reach::Direct,
+    }
 }
 
 impl Fixture {
@@ -61,7 +70,8 @@ impl Fixture {
     }
 
     async fn with(shards: impl Into<Shards>, clock: Clock, options: AccountOptions) -> Fixture {
-        let options = AccountOptions { clock: clock.clone(), random: Random::seeded(42), ..options };
+        let options =
+            AccountOptions { clock: clock.clone(), random: Random::seeded(42), reach: reach(), ..options };
         let _logs = Logs::watch();
         Fixture { account: Account::open(shards, options).await.expect("opens"), clock, _logs }
     }

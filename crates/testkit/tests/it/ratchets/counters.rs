@@ -44,12 +44,9 @@ pub fn measure(sources: &Sources) -> Ratchet {
         false,
         &|_, source| !GUARDS.contains(&source.path.as_str()),
     );
-    count(
-        "Arc<Partition> outside serving and partition",
-        r"\bArc<(?:\w+::)*Partition>",
-        false,
-        &|name, _| !matches!(name, "partition" | "router"),
-    );
+    count("Arc<Partition> outside host and partition", r"\bArc<(?:\w+::)*Partition>", false, &|name, _| {
+        !matches!(name, "partition" | "host")
+    });
     count("files that decode the log", r"\bLogEntry::decode\b", true, &|_, source| {
         source.path != "crates/partition/src/change_log.rs"
     });

@@ -1,4 +1,4 @@
-//! Leave to run an operation: its partition's budget is asked before it and settled after it, and the heat is recorded.
+//! Permits to run an operation: its partition's budget is asked before it and settled after it, and the heat is recorded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,9 @@ use shardlake_heat::{HeatKind, HeatPlace, Sample};
 use shardlake_model::{Error, ErrorKind, Priority, RequestContext, Result};
 use shardlake_partition::{LogicalKey, Partition};
 use shardlake_routing::KeyRange;
-use shardlake_stdx::Clock;
 
-use crate::container_handle::ContainerEntry;
-use crate::{HeatRecording, Serving};
+use crate::HeatRecording;
+use crate::hosted::Hosted;
 
 /// Kind of an operation, for budgets and heat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,10 +55,8 @@ pub struct Permit<'a> {
 
 /// Data that heat needs from an operation when it is settled.
 struct HeatPermit<'a> {
-    clock: &'a Clock,
     admitted: Duration,
-    entry: &'a ContainerEntry,
-    partition: &'a Partition,
+    hosted: &'a Hosted,
     kind: OperationKind,
     touched: Touched<'a>,
     template: Option<&'a Arc<str>>,
@@ -90,7 +87,7 @@ impl<'a> Permit<'a> {
 
 impl HeatPermit<'_> {
     fn record(self, cost: Cost) {
-        let now = self.clock.elapsed();
+        let now = self.hosted.container().environment.clock.elapsed();
         let (place, is_one_key) = match self.touched {
             Touched::Logical(logical) => (HeatPlace::Key(logical), true),
             Touched::Span(span) => (HeatPlace::Span(span), false),
@@ -105,7 +102,7 @@ impl HeatPermit<'_> {
         };
         let latency = now.saturating_sub(self.admitted);
         if self.kind == OperationKind::Write {
-            self.partition.note_write(latency);
+            self.hosted.partition().note_write(latency);
         }
         let sample = Sample {
             kind,
@@ -115,55 +112,42 @@ impl HeatPermit<'_> {
             latency,
             template: self.template,
         };
-        self.partition.heat(&self.entry.record.container.definition.partition_key).record(now, &sample);
+        self.hosted.partition().heat(&self.hosted.schema().key_definition).record(now, &sample);
     }
 }
 
-impl Serving {
+impl Hosted {
     /// Asks the partition's budget. A permit that is dropped unsettled, because its request was dropped,
     /// costs nothing. The work of queries is charged nevertheless (`query_charge.rs`). The server's own work
     /// is neither limited nor counted.
     pub fn admit<'a>(
         &'a self,
         ctx: &RequestContext,
-        entry: &'a ContainerEntry,
-        partition: &'a Partition,
         kind: OperationKind,
         touched: Touched<'a>,
     ) -> Result<Permit<'a>> {
         let Some(urgency) = urgency_of(ctx) else { return Ok(Permit { budget: None, heat: None }) };
+        let (partition, container) = (self.partition(), self.container());
         partition.note_client();
-        let clock = &self.0.clock;
-        let admitted = (self.0.heat == HeatRecording::On).then(|| clock.elapsed());
-        let now = || admitted.unwrap_or_else(|| clock.elapsed());
-        let budget = entry.budget.admit(partition.range_id, urgency, now).map_err(|spent| {
+        let environment = &container.environment;
+        let admitted = (environment.heat == HeatRecording::On).then(|| environment.clock.elapsed());
+        let now = || admitted.unwrap_or_else(|| environment.clock.elapsed());
+        let budget = container.budget.admit(partition.range_id, urgency, now).map_err(|spent| {
             if let Some(now) = admitted {
-                partition.heat(&entry.record.container.definition.partition_key).throttle(now);
+                partition.heat(&container.schema.key_definition).throttle(now);
             }
             too_many_requests(partition, spent)
         })?;
-        let heat = admitted.map(|admitted| HeatPermit {
-            clock,
-            admitted,
-            entry,
-            partition,
-            kind,
-            touched,
-            template: None,
-        });
+        let heat =
+            admitted.map(|admitted| HeatPermit { admitted, hosted: self, kind, touched, template: None });
         Ok(Permit { budget, heat })
     }
 
     /// Asks again after the operation has waited for its permit, because the previous holder may have spent the budget.
-    pub fn admit_again(
-        &self,
-        ctx: &RequestContext,
-        partition: &Partition,
-        permit: &mut Permit<'_>,
-    ) -> Result<()> {
+    pub fn admit_again(&self, ctx: &RequestContext, permit: &mut Permit<'_>) -> Result<()> {
         let (Some(urgency), Some(reservation)) = (urgency_of(ctx), &mut permit.budget) else { return Ok(()) };
-        let now = self.0.clock.elapsed();
-        reservation.admit_again(urgency, now).map_err(|spent| too_many_requests(partition, spent))
+        let now = self.container().environment.clock.elapsed();
+        reservation.admit_again(urgency, now).map_err(|spent| too_many_requests(self.partition(), spent))
     }
 }
 

@@ -1,0 +1,102 @@
+//! An open partition, with the state of its container that its owner needs.
+
+use std::sync::Arc;
+
+use shardlake_capacity::budget::ContainerBudget;
+use shardlake_model::{Error, ErrorKind, RequestContext, Result};
+use shardlake_partition::{ContainerSchema, Partition, PartitionIdentity};
+use shardlake_stdx::{Clock, CommitTimes};
+use shardlake_storage::Shard;
+
+use crate::HeatRecording;
+
+/// Shared by all partitions that one owner has open.
+#[derive(Debug, Clone)]
+pub struct HostEnvironment {
+    pub clock: Clock,
+    pub heat: HeatRecording,
+}
+
+/// State of a container at the owner of its partitions, under one definition.
+#[derive(Debug)]
+pub struct HostedContainer {
+    pub schema: Arc<ContainerSchema>,
+    pub budget: Arc<ContainerBudget>,
+    pub environment: Arc<HostEnvironment>,
+}
+
+/// An open partition under one definition of its container. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Hosted {
+    partition: Arc<Partition>,
+    container: Arc<HostedContainer>,
+    /// Ids of the ranges that this one was made of: positions in them count here, too.
+    ancestors: Arc<[u32]>,
+}
+
+/// The place and the name of a partition that is to be opened.
+#[derive(Debug)]
+pub struct Opening {
+    pub shard: Shard,
+    pub times: CommitTimes,
+    pub identity: PartitionIdentity,
+}
+
+impl Hosted {
+    /// Opens a partition at the position in its last log entry.
+    pub async fn open(opening: Opening, container: Arc<HostedContainer>) -> Result<Hosted> {
+        let Opening { shard, times, identity } = opening;
+        let ancestors = identity.inherited_prefixes.clone().into();
+        let schema = &container.schema;
+        let partition = Partition::open((shard, times), identity, schema.maintained()).await?;
+        partition.keep_versions(schema.retention).await;
+        Ok(Hosted { partition: Arc::new(partition), container, ancestors })
+    }
+
+    /// The same partition under another definition of its container.
+    pub fn under(&self, container: &Arc<HostedContainer>) -> Hosted {
+        Hosted { container: container.clone(), ..self.clone() }
+    }
+
+    pub fn partition(&self) -> &Arc<Partition> {
+        &self.partition
+    }
+
+    pub fn schema(&self) -> &Arc<ContainerSchema> {
+        &self.container.schema
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.container.environment.clock
+    }
+
+    pub(crate) fn container(&self) -> &HostedContainer {
+        &self.container
+    }
+
+    /// Refuses to read behind the session's position. With one copy of the data this happens only with a token of
+    /// another life of this container, such as before a backup was restored. Tokens of an earlier container with
+    /// the same name are ignored. A position in an ancestor of this range counts, too.
+    pub fn check_session(&self, ctx: &RequestContext) -> Result<()> {
+        let Some(session) = &ctx.session else { return Ok(()) };
+        let (partition, range_id) = (&self.partition, self.partition.range_id);
+        let seen = self.ancestors.iter().chain([&range_id]).filter_map(|id| session.entry_of(*id));
+        let Some(seen) = seen.max_by_key(|entry| (entry.version, entry.lsn)) else { return Ok(()) };
+        let own = (partition.session_version, partition.durable_lsn() as i64);
+        if seen.version < own.0 || (seen.version, seen.lsn) <= own {
+            return Ok(());
+        }
+        // A partition that has moved is behind because it has ended.
+        partition.check_open()?;
+        let message = format!(
+            "The read session is not available for the input session token: it names LSN {} (version {}) of range {}, but range {range_id} is at {} (version {})",
+            seen.lsn, seen.version, seen.range_id, own.1, own.0
+        );
+        Err(Error::new(ErrorKind::SessionNotAvailable, message).with_meta(partition.meta(100, 0)))
+    }
+
+    /// Whether its items are in other partitions.
+    pub fn is_gone(&self) -> bool {
+        self.partition.check_open().is_err_and(|error| error.kind() == ErrorKind::PartitionGone)
+    }
+}
