@@ -6,12 +6,11 @@
 
 use shardlake_document::Value;
 
-use crate::expression::{BinaryOperator, UnaryOperator};
 use crate::plan::SortDirection;
 use crate::syntax::ParsedQuery;
 use crate::syntax::ast::{
-    Collection, Count, CountValue, Direction, Expression, Identifier, OrderBy, OrderKey, PathStep, Query,
-    Select, Selection, Source, Span, SubqueryKind,
+    BinaryOperator, Collection, Count, CountValue, Direction, Expression, Identifier, OrderBy, OrderKey,
+    PathStep, Query, Select, Selection, Source, Span, SubqueryKind, UnaryOperator,
 };
 
 /// Property names from an item's root to a value.

@@ -6,8 +6,6 @@ use std::fmt::Write as _;
 
 use shardlake_model::{ErrorKind, LanguageLimits};
 
-use crate::plan::QueryFeature;
-
 const LIMITS: LanguageLimits = LanguageLimits::PUBLISHED;
 
 /// A place in the query text, in UTF-16 code units as the reference counts; the end is exclusive.
@@ -140,6 +138,73 @@ pub enum SqlError {
     /// A part of the language that this server does not have yet.
     #[error("{feature} is not supported")]
     Unsupported { feature: String },
+}
+
+/// A feature of a client's own merge. In the order in which missing features are reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum QueryFeature {
+    Aggregate,
+    CompositeAggregate,
+    Distinct,
+    GroupBy,
+    MultipleAggregates,
+    MultipleOrderBy,
+    OffsetAndLimit,
+    OrderBy,
+    Top,
+    NonValueAggregate,
+    DistinctCount,
+    NonStreamingOrderBy,
+    ListAndSetAggregate,
+    CountIf,
+    HybridSearch,
+    WeightedRankFusion,
+    HybridSearchSkipOrderByRewrite,
+}
+
+impl QueryFeature {
+    pub(crate) const ALL: [QueryFeature; 17] = [
+        QueryFeature::Aggregate,
+        QueryFeature::CompositeAggregate,
+        QueryFeature::Distinct,
+        QueryFeature::GroupBy,
+        QueryFeature::MultipleAggregates,
+        QueryFeature::MultipleOrderBy,
+        QueryFeature::OffsetAndLimit,
+        QueryFeature::OrderBy,
+        QueryFeature::Top,
+        QueryFeature::NonValueAggregate,
+        QueryFeature::DistinctCount,
+        QueryFeature::NonStreamingOrderBy,
+        QueryFeature::ListAndSetAggregate,
+        QueryFeature::CountIf,
+        QueryFeature::HybridSearch,
+        QueryFeature::WeightedRankFusion,
+        QueryFeature::HybridSearchSkipOrderByRewrite,
+    ];
+
+    /// The clients' spelling.
+    pub fn name(self) -> &'static str {
+        match self {
+            QueryFeature::Aggregate => "Aggregate",
+            QueryFeature::CompositeAggregate => "CompositeAggregate",
+            QueryFeature::Distinct => "Distinct",
+            QueryFeature::GroupBy => "GroupBy",
+            QueryFeature::MultipleAggregates => "MultipleAggregates",
+            QueryFeature::MultipleOrderBy => "MultipleOrderBy",
+            QueryFeature::OffsetAndLimit => "OffsetAndLimit",
+            QueryFeature::OrderBy => "OrderBy",
+            QueryFeature::Top => "Top",
+            QueryFeature::NonValueAggregate => "NonValueAggregate",
+            QueryFeature::DistinctCount => "DCount",
+            QueryFeature::NonStreamingOrderBy => "NonStreamingOrderBy",
+            QueryFeature::ListAndSetAggregate => "ListAndSetAggregate",
+            QueryFeature::CountIf => "CountIf",
+            QueryFeature::HybridSearch => "HybridSearch",
+            QueryFeature::WeightedRankFusion => "WeightedRankFusion",
+            QueryFeature::HybridSearchSkipOrderByRewrite => "HybridSearchSkipOrderByRewrite",
+        }
+    }
 }
 
 /// What the language allows only so much of (`LanguageLimits` in `crates/model/src/limits.rs`).

@@ -5,13 +5,13 @@ use shardlake_document::{RawDocument, RawValue, Value};
 use crate::bind::{self, ComputedProperties, Environment};
 use crate::bound::BoundQuery;
 use crate::error::SqlError;
-use crate::evaluate::datum::Datum;
 use crate::evaluate::holds;
-use crate::evaluate::meter::Meter;
-use crate::evaluate::scope::{EvaluationContext, Scope};
-use crate::functions::FunctionContext;
+use crate::evaluate::scope::Scope;
 use crate::syntax::ast::{Collection, Query, Selection, Source};
 use crate::syntax::{self, ParsedQuery, parse_query};
+use crate::value::context::{EvaluationContext, FunctionContext};
+use crate::value::datum::Datum;
+use crate::value::meter::Meter;
 
 /// The input of an evaluation: a stored document in place, or a tree.
 #[derive(Debug, Clone, Copy)]

@@ -4,18 +4,17 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use shardlake_document::Value;
-use shardlake_model::{ContainerScripts, PartitionKeyDefinition};
+use shardlake_model::ContainerScripts;
 use shardlake_stdx::Timestamp;
 
 use crate::bind::{self, ComputedProperties, Environment};
-use crate::bound::{Aggregate, AggregateFunction, BoundQuery, BoundSource, OrderRefusal, Projection};
+use crate::bound::{Aggregate, BoundQuery, BoundSource, Expression, OrderRefusal, Projection};
 use crate::error::{Rule, SqlError};
-use crate::evaluate::datum::value_size;
-use crate::evaluate::meter::Meter;
-use crate::expression::Expression;
-use crate::functions::{FunctionContext, GeometryKind};
-use crate::plan::{KeyFilter, key_filter, reads_items};
 use crate::syntax::ParsedQuery;
+use crate::value::aggregate::AggregateFunction;
+use crate::value::context::{FunctionContext, GeometryKind};
+use crate::value::datum::value_size;
+use crate::value::meter::Meter;
 
 /// Environment of a query: its inputs other than text and parameters.
 #[derive(Debug, Clone, Copy)]
@@ -191,11 +190,6 @@ impl PreparedQuery {
         PreparedQuery { in_any_order: true, ..self }
     }
 
-    /// The partition keys that an item can have which matches, as far as `WHERE` tells.
-    pub fn keys(&self, definition: &PartitionKeyDefinition) -> KeyFilter {
-        key_filter(self.bound(), definition)
-    }
-
     /// Whether rows are passed over before the first that counts.
     pub fn has_offset(&self) -> bool {
         self.bound().offset > 0
@@ -239,7 +233,7 @@ impl PreparedQuery {
 
     /// False for queries that never name the container: they have the same rows everywhere, for no item in particular.
     pub fn reads_items(&self) -> bool {
-        reads_items(self.bound())
+        self.bound().reads_items()
     }
 
     /// The user-defined functions that it calls: an execution needs them, and blocks while it calls them.

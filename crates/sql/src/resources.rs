@@ -7,11 +7,11 @@ use shardlake_stdx::{Timestamp, murmur3_128_seeded};
 
 use crate::bind::{ComputedProperties, check_parameters};
 use crate::error::SqlError;
-use crate::evaluate::meter::Meter;
 use crate::execute::{Execution, Flow, PageLimits, Rows};
-use crate::functions::GeometryKind;
 use crate::prepared::{PreparedQuery, QueryEnvironment};
 use crate::syntax::parse_query;
+use crate::value::context::GeometryKind;
+use crate::value::meter::Meter;
 
 /// Steps of a page, which is made on a thread that serves requests.
 const STEPS_MAX: u64 = 20_000_000;

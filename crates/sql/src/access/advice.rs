@@ -5,9 +5,8 @@
 
 use shardlake_document::Value;
 
-use crate::expression::BinaryOperator;
 use crate::syntax::ParsedQuery as Query;
-use crate::syntax::ast::{self, Collection, Expression, OrderBy, Selection, Source};
+use crate::syntax::ast::{self, BinaryOperator, Collection, Expression, OrderBy, Selection, Source};
 
 /// A rule that a query breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]

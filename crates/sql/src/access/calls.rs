@@ -9,50 +9,11 @@ use shardlake_model::IndexPathSegment;
 
 use super::LookupClass;
 use super::combine::{NEVER, Planned, UNKNOWN, all, any};
-use super::filter::Planner;
+use super::filter::{Planner, is_text_test};
 use super::path::{Paths, is_single, names};
 use super::ranges::ValueSet;
-use crate::bound::{BoundQuery, BoundSource};
-use crate::expression::Expression;
+use crate::bound::{BoundQuery, BoundSource, Expression};
 use crate::functions::Function;
-
-/// Whether a function returns only `true`, `false` or undefined.
-pub(super) fn is_condition(function: Function) -> bool {
-    is_text_test(function)
-        || matches!(
-            function,
-            Function::IsArray
-                | Function::IsBool
-                | Function::IsDateTime
-                | Function::IsDefined
-                | Function::IsFiniteNumber
-                | Function::IsInteger
-                | Function::IsNull
-                | Function::IsNumber
-                | Function::IsObject
-                | Function::IsPrimitive
-                | Function::IsString
-                | Function::StartsWith
-                | Function::StringEquals
-                | Function::ArrayContains
-                | Function::ArrayContainsAll
-                | Function::ArrayContainsAny
-        )
-}
-
-/// Searches that the order of texts does not help.
-fn is_text_test(function: Function) -> bool {
-    matches!(
-        function,
-        Function::Contains
-            | Function::ContainsAllCi
-            | Function::ContainsAllCs
-            | Function::ContainsAnyCi
-            | Function::ContainsAnyCs
-            | Function::EndsWith
-            | Function::RegexMatch
-    )
-}
 
 impl Planner<'_> {
     pub fn call(

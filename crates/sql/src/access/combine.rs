@@ -185,3 +185,18 @@ fn bound(filter: &mut IndexFilter) -> bool {
 fn set_of(leaf: &Leaf) -> ValueSet {
     ValueSet { ranges: leaf.ranges.clone(), precise: leaf.precise }
 }
+
+/// The leaves that all must hold.
+pub(super) fn leaves(filter: &IndexFilter) -> Vec<&Leaf> {
+    match filter {
+        IndexFilter::Leaf(leaf) => vec![leaf],
+        IndexFilter::And(parts) => parts
+            .iter()
+            .filter_map(|part| match part {
+                IndexFilter::Leaf(leaf) => Some(leaf),
+                _ => None,
+            })
+            .collect(),
+        _ => vec![],
+    }
+}

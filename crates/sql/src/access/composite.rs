@@ -5,7 +5,7 @@
 
 use shardlake_model::IndexPathSegment;
 
-use super::order::leaves;
+use super::combine::leaves;
 use super::ranges::successor;
 use super::{CompositeSchema, IndexFilter, IndexRef, IndexSchema, Leaf, LookupClass, ValueRange};
 

@@ -13,9 +13,10 @@ use super::combine::{NEVER, Planned, UNKNOWN, all, any};
 use super::path::{Paths, as_test, is_single, names};
 use super::ranges::ValueSet;
 use super::{IndexFilter, IndexRef, IndexSchema, Leaf, LookupClass, ValueTest};
-use crate::expression::{BinaryOperator, Expression, UnaryOperator};
+use crate::bound::Expression;
+use crate::functions::Function;
 use crate::prepared::PreparedQuery;
-use crate::syntax::ast::SubqueryKind;
+use crate::syntax::ast::{BinaryOperator, SubqueryKind, UnaryOperator};
 
 pub(super) struct Planner<'a> {
     pub schema: &'a IndexSchema<'a>,
@@ -277,7 +278,7 @@ fn is_condition(expression: &Expression) -> bool {
             use BinaryOperator::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
             matches!(operator, Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual)
         }
-        Expression::Call { function, .. } => super::calls::is_condition(*function),
+        Expression::Call { function, .. } => returns_condition(*function),
         _ => false,
     }
 }
@@ -290,4 +291,42 @@ fn mirrored(operator: BinaryOperator) -> BinaryOperator {
         BinaryOperator::GreaterOrEqual => BinaryOperator::LessOrEqual,
         other => other,
     }
+}
+
+/// Whether a function returns only `true`, `false` or undefined.
+fn returns_condition(function: Function) -> bool {
+    is_text_test(function)
+        || matches!(
+            function,
+            Function::IsArray
+                | Function::IsBool
+                | Function::IsDateTime
+                | Function::IsDefined
+                | Function::IsFiniteNumber
+                | Function::IsInteger
+                | Function::IsNull
+                | Function::IsNumber
+                | Function::IsObject
+                | Function::IsPrimitive
+                | Function::IsString
+                | Function::StartsWith
+                | Function::StringEquals
+                | Function::ArrayContains
+                | Function::ArrayContainsAll
+                | Function::ArrayContainsAny
+        )
+}
+
+/// Searches that the order of texts does not help.
+pub(super) fn is_text_test(function: Function) -> bool {
+    matches!(
+        function,
+        Function::Contains
+            | Function::ContainsAllCi
+            | Function::ContainsAllCs
+            | Function::ContainsAnyCi
+            | Function::ContainsAnyCs
+            | Function::EndsWith
+            | Function::RegexMatch
+    )
 }

@@ -2,6 +2,7 @@
 
 use shardlake_model::IndexPathSegment;
 
+use super::combine::leaves;
 use super::path::{Paths, names};
 use super::{IndexFilter, IndexRef, IndexSchema, Leaf, OrderAccess, ValueRange, composite, scope};
 use crate::bound::SortKey;
@@ -165,19 +166,4 @@ fn composite_access(
         }
     }
     None
-}
-
-/// The leaves that all must hold.
-pub(super) fn leaves(filter: &IndexFilter) -> Vec<&Leaf> {
-    match filter {
-        IndexFilter::Leaf(leaf) => vec![leaf],
-        IndexFilter::And(parts) => parts
-            .iter()
-            .filter_map(|part| match part {
-                IndexFilter::Leaf(leaf) => Some(leaf),
-                _ => None,
-            })
-            .collect(),
-        _ => vec![],
-    }
 }

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use shardlake_document::Value;
 use shardlake_model::IndexPathSegment;
 
-use crate::bound::{BoundQuery, BoundSource, Slot};
-use crate::expression::Expression;
+use crate::bound::{BoundQuery, BoundSource, Expression, Slot};
 use crate::prepared::PreparedQuery;
 
 /// The paths of a query's variables in the item, and the expressions that an index holds under their own
@@ -99,7 +98,7 @@ pub(super) fn names(path: &[IndexPathSegment]) -> Option<Vec<String>> {
 /// else.
 pub(super) fn as_test(expression: &Expression, of: &Expression) -> Option<Expression> {
     if expression == of {
-        return Some(Expression::Variable(super::VALUE));
+        return Some(Expression::Variable(super::plan::VALUE));
     }
     let mut copy = expression.clone();
     let mut is_test = !matches!(

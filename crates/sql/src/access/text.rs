@@ -4,7 +4,8 @@ use shardlake_document::Value;
 use shardlake_model::IndexPathSegment;
 
 use super::path::Paths;
-use crate::expression::{BinaryOperator, Expression, UnaryOperator};
+use crate::bound::Expression;
+use crate::syntax::ast::{BinaryOperator, UnaryOperator};
 
 const TEXT_SIZE_BYTES_MAX: usize = 512;
 

@@ -19,9 +19,9 @@ use super::filter::{self, Planner};
 use super::path::{Paths, names};
 use super::text::filter_text;
 use super::{AccessPlan, CompositeSchema, IndexFilter, IndexRef, IndexSchema, Leaf, LookupClass, order};
-use crate::bound::{AggregateFunction, Grouping, Projection};
-use crate::expression::Expression;
+use crate::bound::{Expression, Grouping, Projection};
 use crate::prepared::PreparedQuery;
+use crate::value::aggregate::AggregateFunction;
 
 /// Limit on the bytes of all paths of a report, which is sent in a header.
 const PATHS_SIZE_BYTES_MAX: usize = 32 * 1024;

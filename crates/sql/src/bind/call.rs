@@ -3,11 +3,11 @@
 use shardlake_document::Value;
 
 use super::{Aggregates, Binder};
-use crate::bound::{Aggregate, AggregateFunction};
+use crate::bound::{Aggregate, Expression, Prepared};
 use crate::error::{Rule, SqlError};
-use crate::expression::{Expression, Prepared};
 use crate::functions::{self, Function};
 use crate::syntax::ast::{self, Collection, Source, Span};
+use crate::value::aggregate::AggregateFunction;
 
 /// The ways to score items, which only `ORDER BY RANK` may call.
 const SCORE: &str = "FULLTEXTSCORE";

@@ -5,15 +5,14 @@ use std::convert::Infallible;
 use shardlake_document::{ItemView, Value, is_system_property};
 
 use super::{Binder, Environment};
-use crate::bound::{BoundQuery, BoundSource, Projection};
+use crate::bound::{BoundQuery, BoundSource, Expression, Projection};
 use crate::error::SqlError;
 use crate::evaluate::evaluate;
-use crate::evaluate::meter::Meter;
-use crate::evaluate::scope::{EvaluationContext, Scope};
-use crate::expression::Expression;
-use crate::functions::FunctionContext;
+use crate::evaluate::scope::Scope;
 use crate::syntax::ast::{self, Collection, Selection, Source};
 use crate::syntax::parse;
+use crate::value::context::{EvaluationContext, FunctionContext};
+use crate::value::meter::Meter;
 
 /// Limit per container.
 const COMPUTED_PROPERTIES_MAX: usize = 20;

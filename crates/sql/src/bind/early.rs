@@ -3,8 +3,7 @@
 
 use std::convert::Infallible;
 
-use crate::bound::{BoundQuery, BoundSource, EarlyTest};
-use crate::expression::Expression;
+use crate::bound::{BoundQuery, BoundSource, EarlyTest, Expression};
 
 /// Also in every subquery.
 pub(super) fn find_early_tests(query: &mut BoundQuery) {

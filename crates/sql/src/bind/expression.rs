@@ -6,11 +6,11 @@ use shardlake_document::Value;
 
 use super::Binder;
 use super::select::unique;
+use crate::bound::{Expression, Prepared};
 use crate::error::Rule;
-use crate::evaluate::constant_set::ConstantSet;
-use crate::evaluate::like::Pattern;
-use crate::expression::{BinaryOperator, Expression, Prepared, UnaryOperator};
-use crate::syntax::ast::{self, Identifier, Span};
+use crate::syntax::ast::{self, BinaryOperator, Identifier, Span, UnaryOperator};
+use crate::value::constant_set::ConstantSet;
+use crate::value::like::Pattern;
 
 impl Binder<'_> {
     /// Only dispatches, because every level of the tree costs one stack frame of this function.
@@ -131,7 +131,7 @@ impl Binder<'_> {
 
     fn membership(&mut self, value: &ast::Expression, list: &[ast::Expression], negated: bool) -> Expression {
         let (value, list) = (self.boxed(value), self.all(list));
-        let prepared = Prepared(ConstantSet::of_list(&list).map(Arc::new));
+        let prepared = Prepared(constant_set(&list).map(Arc::new));
         self.negated(Expression::In { value, list, prepared }, negated)
     }
 
@@ -183,4 +183,14 @@ impl Binder<'_> {
 
 fn literal(value: &Value) -> Expression {
     Expression::Literal(value.clone())
+}
+
+/// The set of a list, if all of it are constants.
+fn constant_set(list: &[Expression]) -> Option<ConstantSet> {
+    let constants = list.iter().map(|element| match element {
+        Expression::Literal(value) => Some(value),
+        _ => None,
+    });
+    let constants: Option<Vec<&Value>> = constants.collect();
+    ConstantSet::of(constants?.into_iter())
 }

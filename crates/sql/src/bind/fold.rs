@@ -4,9 +4,10 @@
 use shardlake_document::Value;
 
 use super::Binder;
+use crate::bound::Expression;
 use crate::evaluate::evaluate;
-use crate::evaluate::scope::{EvaluationContext, Scope};
-use crate::expression::Expression;
+use crate::evaluate::scope::Scope;
+use crate::value::context::EvaluationContext;
 
 /// Limit on the steps of all constants of a query together: some tens of milliseconds.
 const FOLDING_STEPS_MAX: u64 = 2_000_000;

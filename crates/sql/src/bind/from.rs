@@ -4,9 +4,8 @@ use shardlake_document::Value;
 
 use super::Binder;
 use super::query::Level;
-use crate::bound::{BoundSource, Slot};
+use crate::bound::{BoundSource, Expression, Slot};
 use crate::error::{Rule, SqlError};
-use crate::expression::Expression;
 use crate::syntax::ast::{Collection, Identifier, PathStep, Source};
 
 #[derive(Default)]

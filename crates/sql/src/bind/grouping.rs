@@ -3,13 +3,11 @@
 use super::Binder;
 use super::call;
 use super::from::step;
-use crate::bound::{
-    Aggregate, AggregateFunction, BoundQuery, BoundSource, Grouping, Projection, Slot, SortKey,
-};
+use crate::bound::{Aggregate, BoundQuery, BoundSource, Expression, Grouping, Projection, Slot, SortKey};
 use crate::error::Rule;
-use crate::expression::Expression;
 use crate::syntax::ast::{self, GroupKey, Identifier, OrderBy, PathStep, Selection, Span};
 use crate::syntax::lexer::{Kind, Lexer};
+use crate::value::aggregate::AggregateFunction;
 
 /// The keys of `GROUP BY`.
 pub(super) struct Keys {

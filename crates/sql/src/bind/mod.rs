@@ -16,6 +16,7 @@
 //! | `fold.rs` | constants |
 //! | `simplify.rs` | subqueries in `FROM` that only rename an item's parts; conditions |
 //! | `order.rs` | the rules of `ORDER BY` |
+//! | `plain_filter.rs` | conditions over scalar values alone |
 //! | `early.rs` | conditions that need not wait for all sources |
 //! | `computed.rs` | computed properties |
 //!
@@ -29,6 +30,7 @@ mod fold;
 mod from;
 mod grouping;
 mod order;
+mod plain_filter;
 mod query;
 mod select;
 mod simplify;
@@ -42,15 +44,14 @@ use std::sync::Arc;
 use shardlake_document::Value;
 use shardlake_model::ContainerScripts;
 
-use crate::bound::{Aggregate, BoundQuery, Slot};
+use crate::bound::{Aggregate, BoundQuery, Expression, Prepared, Slot};
 use crate::error::{Location, Rule, SqlError};
-use crate::evaluate::meter::Meter;
-use crate::evaluate::scalar::PlainFilter;
-use crate::expression::{Expression, Prepared};
-use crate::functions::FunctionContext;
 use crate::syntax::ast;
 use crate::syntax::lexer::is_identifier;
+use crate::value::context::FunctionContext;
+use crate::value::meter::Meter;
 use grouping::References;
+use plain_filter::plain_filter;
 
 pub(crate) use call::{AGGREGATES, aggregate as aggregate_function};
 pub use computed::ComputedProperties;
@@ -137,7 +138,7 @@ fn finish(mut query: BoundQuery, computed: &ComputedProperties) -> Result<BoundQ
     computed.substitute(&mut query);
     user_defined::call_last(&mut query);
     early::find_early_tests(&mut query);
-    query.plain_filter = Prepared(query.filter.as_ref().and_then(PlainFilter::new).map(Arc::new));
+    query.plain_filter = Prepared(query.filter.as_ref().and_then(plain_filter).map(Arc::new));
     Ok(query)
 }
 

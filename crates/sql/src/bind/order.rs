@@ -2,9 +2,8 @@
 //! §1.8). Groups are ordered by such a place in one of their keys.
 
 use super::ComputedProperties;
-use crate::bound::{BoundQuery, BoundSource, Grouping, OrderRefusal, Slot};
+use crate::bound::{BoundQuery, BoundSource, Expression, Grouping, OrderRefusal, Slot};
 use crate::error::{Rule, SqlError};
-use crate::expression::Expression;
 
 /// Also notes which keys are computed properties. After simplification, before computed properties are substituted.
 pub(super) fn check(query: &mut BoundQuery, computed: &ComputedProperties) -> Result<(), SqlError> {

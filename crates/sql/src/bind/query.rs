@@ -3,10 +3,9 @@
 use shardlake_document::{Number, Value};
 
 use super::{Aggregates, Binder};
-use crate::bound::{BoundQuery, BoundSource, Projection, Slot, SortKey};
+use crate::bound::{BoundQuery, BoundSource, Expression, Prepared, Projection, Slot, SortKey};
 use crate::error::Rule;
-use crate::expression::{Expression, Prepared, UnaryOperator};
-use crate::syntax::ast::{self, CountValue, OrderBy, SubqueryKind};
+use crate::syntax::ast::{self, CountValue, OrderBy, SubqueryKind, UnaryOperator};
 
 /// `TOP`, `OFFSET` and `LIMIT` stay below this.
 const COUNT_LIMIT: u64 = 1 << 32;

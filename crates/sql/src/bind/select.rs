@@ -7,9 +7,8 @@ use shardlake_document::Value;
 use super::from::FromClause;
 use super::grouping::Keys;
 use super::{Aggregates, Binder};
-use crate::bound::{BoundSource, Projection};
+use crate::bound::{BoundSource, Expression, Projection};
 use crate::error::Rule;
-use crate::expression::Expression;
 use crate::syntax::ast::{self, SelectItem, Selection, Span};
 
 impl Binder<'_> {

@@ -10,8 +10,7 @@ use std::convert::Infallible;
 
 use shardlake_document::Value;
 
-use crate::bound::{BoundQuery, BoundSource, Projection, Slot};
-use crate::expression::Expression;
+use crate::bound::{BoundQuery, BoundSource, Expression, Projection, Slot};
 
 /// Limit on the steps of a path that replaces a variable, which bounds the depth of the tree.
 const STEPS_MAX: usize = 64;

@@ -9,8 +9,9 @@ use shardlake_model::{ContainerRid, DatabaseRid};
 use super::*;
 use crate::bound::OrderRefusal;
 use crate::evaluate::rows::for_each_result;
-use crate::evaluate::scope::{EvaluationContext, Scope};
+use crate::evaluate::scope::Scope;
 use crate::syntax::parse;
+use crate::value::context::EvaluationContext;
 
 const ITEM: &str = r#"{"id":"1","n":5,"s":"abc","z":null,"o":{"p":{"q":"deep"},"r":[10,20]},
     "tags":[{"name":"a","v":1,"sub":[1,2]},{"name":"b","v":2,"sub":[]},{"name":"a","v":3,"sub":[3]},{"v":"x"}],

@@ -11,9 +11,8 @@ use std::sync::Arc;
 use shardlake_model::{LanguageLimits, ScriptKind};
 
 use super::Binder;
-use crate::bound::{BoundQuery, BoundSource};
+use crate::bound::{BoundQuery, BoundSource, Expression};
 use crate::error::SqlError;
-use crate::expression::Expression;
 use crate::syntax::ast;
 
 /// Limit on calls of user-defined functions in a query (engine.md §4.4). The texts that clients send to

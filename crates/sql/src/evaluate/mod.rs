@@ -7,54 +7,32 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `datum.rs` | a value, borrowed from the document or the query where possible |
-//! | `scalar.rs` | scalar values, and conditions over them alone |
-//! | `column.rs` | columns of scalar values over many items |
+//! | `mod.rs` | expressions |
 //! | `scope.rs` | the variables |
-//! | `meter.rs` | counting work, and when to check the clock |
-//! | `constant_set.rs` | constant lists, hashed once for a query |
-//! | `operators.rs`, `like.rs` | operators |
 //! | `rows.rs` | the nested loops of a query's sources; the results of a subquery |
-//! | `aggregate.rs` | state and results of aggregates |
-//! | `json_text.rs` | values as text |
-//! | `user_functions.rs` | calls of user-defined functions, many at once |
+//!
+//! Expressions hold subqueries, whose rows are made of expressions: `mod.rs` and `rows.rs` call each other.
 
-pub(crate) mod aggregate;
-pub(crate) mod column;
-pub(crate) mod constant_set;
-pub(crate) mod datum;
-pub(crate) mod json_text;
-pub(crate) mod like;
-pub(crate) mod meter;
-pub(crate) mod operators;
 pub(crate) mod rows;
-pub(crate) mod scalar;
 pub(crate) mod scope;
-pub(crate) mod user_functions;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use shardlake_document::{Number, Value};
 
-use crate::bound::Slot;
+use crate::bound::{Expression, Prepared, Slot};
 use crate::error::SqlError;
-use crate::evaluate::constant_set::ConstantSet;
-use crate::evaluate::like::Pattern;
-use crate::expression::{BinaryOperator, Expression, Prepared, UnaryOperator};
 use crate::functions::{Function, PreparedCall};
+use crate::syntax::ast::{BinaryOperator, UnaryOperator};
+use crate::value::constant_set::ConstantSet;
+use crate::value::datum::{Datum, Evaluated, grow};
+use crate::value::json_text::write_datum;
+use crate::value::like::Pattern;
+use crate::value::meter::{COPIED_BYTES_PER_STEP, READ_BYTES_PER_STEP};
+use crate::value::operators;
 
-pub(crate) use datum::Datum;
 pub(crate) use scope::Scope;
-
-/// Limit on a string, array or object made by an evaluation.
-pub(crate) const VALUE_SIZE_BYTES_MAX: usize = 4 * 1024 * 1024;
-
-/// Bytes read sequentially in the time of one step.
-pub(crate) const READ_BYTES_PER_STEP: u64 = 64;
-/// Bytes per step of copying, writing JSON and other work that is slower than reading.
-pub(crate) const COPIED_BYTES_PER_STEP: u64 = 16;
-
-pub(crate) type Evaluated<'s> = Result<Datum<'s>, SqlError>;
 
 /// Only dispatches: each nesting level of an expression costs one stack frame of this function, so large
 /// locals belong in the functions it calls.
@@ -83,7 +61,7 @@ pub(crate) fn evaluate<'s>(expression: &'s Expression, scope: &'s Scope<'s>) -> 
         }
         Expression::Like { value, pattern, escape, .. } => like(value, pattern, *escape, scope),
         Expression::Call { function, arguments, prepared } => call(*function, arguments, prepared, scope),
-        Expression::UserDefined { name, arguments } => user_functions::call(name, arguments, scope),
+        Expression::UserDefined { name, arguments } => user_defined(name, arguments, scope),
         Expression::Choose { number, choices } => choose(number, choices, scope),
         Expression::DocumentId(of) => document_id(of, scope),
         Expression::Array(elements) => array(elements, scope),
@@ -250,6 +228,22 @@ fn call<'s>(
     }
 }
 
+/// The value of a call of a user-defined function: known, made now, or awaited.
+#[inline(never)] // Its locals would be in each frame of `evaluate`.
+fn user_defined<'s>(name: &Arc<str>, arguments: &'s [Expression], scope: &'s Scope<'s>) -> Evaluated<'s> {
+    let Some(calls) = scope.calls() else {
+        return Err(SqlError::unsupported(format!("the user-defined function '{name}'")));
+    };
+    let mut texts = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        let mut text = Vec::new();
+        let is_defined = write_datum(&evaluate(argument, scope)?, &mut text)?;
+        let text = String::from_utf8(text).expect("values are written from text");
+        texts.push(is_defined.then_some(text));
+    }
+    calls.borrow_mut().value(name, texts).map(Datum::from)
+}
+
 /// Undefined elements are left out.
 fn array<'s>(elements: &'s [Expression], scope: &'s Scope<'s>) -> Evaluated<'s> {
     let mut out = Vec::with_capacity(elements.len());
@@ -279,15 +273,6 @@ fn object<'s>(members: &'s [(String, Expression)], scope: &'s Scope<'s>) -> Eval
         }
     }
     Ok(Datum::Object(Cow::Owned(out)))
-}
-
-/// Adds to the size of a value under construction.
-pub(crate) fn grow(size: &mut usize, by: usize) -> Result<(), SqlError> {
-    *size += by;
-    if *size > VALUE_SIZE_BYTES_MAX {
-        return Err(SqlError::ResultTooLarge { size_bytes_max: VALUE_SIZE_BYTES_MAX });
-    }
-    Ok(())
 }
 
 /// AND with `dominant` false, OR with true: the dominant value decides; otherwise a value that is not boolean

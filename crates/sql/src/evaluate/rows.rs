@@ -8,14 +8,13 @@ use std::ops::ControlFlow::{self, Break, Continue};
 
 use shardlake_document::Value;
 
-use crate::bound::{BoundQuery, BoundSource, Grouping, Projection};
+use crate::bound::{BoundQuery, BoundSource, Expression, Grouping, Prepared, Projection};
 use crate::error::SqlError;
-use crate::evaluate::aggregate::{Accumulator, identity};
-use crate::evaluate::datum::{Datum, value_size};
 use crate::evaluate::scope::{GroupValues, Scope};
-use crate::evaluate::{Evaluated, evaluate, grow, holds};
-use crate::expression::{Expression, Prepared};
+use crate::evaluate::{evaluate, holds};
 use crate::syntax::ast::SubqueryKind;
+use crate::value::aggregate::{Accumulator, identity};
+use crate::value::datum::{Datum, Evaluated, grow, value_size};
 
 /// Memory of an entry of a set or a group, besides its values.
 const ENTRY_SIZE_BYTES: usize = 64;

@@ -1,53 +1,15 @@
 //! Variables during evaluation: a chain of stack frames, one for each variable that has a value, innermost
 //! first. Entering a scope copies and allocates nothing, and leaving it is returning from a function.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 use shardlake_document::{ItemView, Value};
 
 use crate::bound::Slot;
 use crate::error::SqlError;
-use crate::evaluate::datum::Datum;
-use crate::evaluate::meter::Meter;
-use crate::evaluate::user_functions::Calls;
-use crate::functions::FunctionContext;
-
-/// State shared by a whole execution.
-pub(crate) struct EvaluationContext<'s> {
-    pub functions: &'s FunctionContext,
-    /// True when the time budget is used up.
-    interrupt: &'s dyn Fn() -> bool,
-    meter: &'s Meter,
-    calls: Option<&'s RefCell<Calls>>,
-    /// A row met an unknown call; only while calls are gathered.
-    awaits: Cell<bool>,
-}
-
-impl<'s> EvaluationContext<'s> {
-    pub fn new(functions: &'s FunctionContext, interrupt: &'s dyn Fn() -> bool, meter: &'s Meter) -> Self {
-        EvaluationContext { functions, interrupt, meter, calls: None, awaits: Cell::new(false) }
-    }
-
-    /// Sets the calls of user-defined functions.
-    pub fn with_calls(self, calls: Option<&'s RefCell<Calls>>) -> Self {
-        EvaluationContext { calls, ..self }
-    }
-
-    pub fn calls(&self) -> Option<&'s RefCell<Calls>> {
-        self.calls
-    }
-
-    /// Starts counting for another item.
-    pub fn begin_item(&self) {
-        self.meter.begin_item();
-    }
-
-    /// Counts work; fails when the time is used up.
-    #[inline]
-    pub fn step(&self, steps: u64) -> Result<(), SqlError> {
-        self.meter.step(steps, self.interrupt)
-    }
-}
+use crate::value::context::EvaluationContext;
+use crate::value::datum::Datum;
+use crate::value::user_functions::Calls;
 
 /// The values of one group of a grouped query, by their places in [`crate::bound::Grouping`].
 #[derive(Debug, Clone, Copy)]
@@ -94,7 +56,7 @@ impl<'s> Scope<'s> {
 
     /// Whether a row awaited a call since the flag was last set; sets the flag to `awaits`.
     pub fn swap_awaits(&self, awaits: bool) -> bool {
-        self.context.awaits.replace(awaits)
+        self.context.swap_awaits(awaits)
     }
 
     /// The value of a variable, borrowed; undefined without a value, as in a group without rows.

@@ -8,19 +8,19 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::PageOutput;
 use super::distinct_hash::{DistinctHash, distinct_hash};
-use super::gather::{evaluate_all, evaluate_projection};
 use super::groups::Groups;
 use super::kept::{Entry, EntryKey, KEPT_BYTES_MAX, KeptRows, alike, resume_after};
 use super::limits::{MEMORY_BYTES_MAX, PageLimits};
-use super::rows::{Rows, write_row};
+use super::page::PageOutput;
+use super::rows::{Rows, evaluate_all, evaluate_projection, write_row};
 use super::sort_value::sort_keys;
 use super::state::{Resume, ResumeKey, State};
 use crate::bound::{BoundQuery, Projection};
 use crate::error::SqlError;
-use crate::evaluate::COPIED_BYTES_PER_STEP;
-use crate::evaluate::scope::{EvaluationContext, Scope};
+use crate::evaluate::scope::Scope;
+use crate::value::context::EvaluationContext;
+use crate::value::meter::COPIED_BYTES_PER_STEP;
 
 /// Limit on rows kept at a time to skip for `OFFSET`, beyond the page.
 const SKIPPED_AT_ONCE: u64 = 50_000;

@@ -7,13 +7,14 @@ use std::ops::ControlFlow::Continue;
 
 use shardlake_document::ItemView;
 
-use super::{Execution, Interrupt, for_each};
+use super::rows::evaluate_projection;
+use super::{Execution, for_each};
 use crate::bound::Projection;
 use crate::error::SqlError;
-use crate::evaluate::evaluate;
-use crate::evaluate::scope::{EvaluationContext, Scope};
-use crate::evaluate::user_functions::gather;
-use crate::expression::Expression;
+use crate::evaluate::scope::Scope;
+use crate::value::context::EvaluationContext;
+use crate::value::meter::Interrupt;
+use crate::value::user_functions::gather;
 
 /// Limit on items gathered at a time.
 const ITEMS_MAX: usize = 256;
@@ -71,28 +72,4 @@ impl Execution {
             None => evaluate_projection(&self.query.projection, row),
         }
     }
-}
-
-pub(super) fn evaluate_projection(projection: &Projection, row: &Scope<'_>) -> Result<(), SqlError> {
-    match projection {
-        Projection::All(_) | Projection::Bodies(_) => Ok(()),
-        Projection::Value(value) => evaluate(value, row).map(|_| ()),
-        Projection::Object(members) => evaluate_all(members.iter().map(|(_, value)| value), row),
-    }
-}
-
-/// Evaluates all expressions, none of which waits for another.
-pub(super) fn evaluate_all<'e>(
-    expressions: impl Iterator<Item = &'e Expression>,
-    row: &Scope<'_>,
-) -> Result<(), SqlError> {
-    let mut outcome = Ok(());
-    for expression in expressions {
-        match evaluate(expression, row) {
-            Ok(_) => {}
-            Err(SqlError::AwaitsUserFunction) => outcome = Err(SqlError::AwaitsUserFunction),
-            Err(error) => return Err(error),
-        }
-    }
-    outcome
 }

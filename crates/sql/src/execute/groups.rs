@@ -17,11 +17,12 @@ use super::sort_value::sort_keys;
 use super::state::Resume;
 use crate::bound::{BoundQuery, Grouping};
 use crate::error::SqlError;
-use crate::evaluate::aggregate::Accumulator;
 use crate::evaluate::evaluate;
 use crate::evaluate::rows::project;
-use crate::evaluate::scope::{EvaluationContext, GroupValues, Scope};
-use crate::evaluate::user_functions;
+use crate::evaluate::scope::{GroupValues, Scope};
+use crate::value::aggregate::Accumulator;
+use crate::value::context::EvaluationContext;
+use crate::value::user_functions;
 
 pub(super) struct Groups {
     found: BTreeMap<EntryKey, Group>,
@@ -253,7 +254,7 @@ impl Group {
     }
 
     fn size(&self) -> usize {
-        64 + self.keys.iter().map(crate::evaluate::datum::value_size).sum::<usize>()
+        64 + self.keys.iter().map(crate::value::datum::value_size).sum::<usize>()
             + self.accumulators.len() * size_of::<Accumulator>()
     }
 }

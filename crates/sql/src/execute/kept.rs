@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::limits::PageLimits;
 use super::sort_value::SortValue;
 use super::state::{Resume, State, resume_alike, resume_keys};
-use crate::evaluate::datum::value_size;
+use crate::value::datum::value_size;
 
 /// Bytes of rows that are kept for later pages.
 pub(super) const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;

@@ -9,8 +9,9 @@
 //! | `sort_value.rs` | the order of sort keys |
 //! | `resume_filter.rs` | the position, by sort keys, at which a merging client resumes |
 //! | `collect.rs`, `groups.rs` | sorted, distinct and grouped rows, which must all be read before the first is returned |
-//! | `kept.rs`, `limits.rs` | entries that are kept for the next page; where a page ends |
-//! | `whole.rs` | queries over the whole result of another query |
+//! | `page.rs`, `limits.rs` | the page that an execution makes; where it ends |
+//! | `kept.rs` | entries that are kept for the next page |
+//! | `whole.rs`, `around.rs` | queries over the whole result of another query: ending a page; the queries around |
 //! | `distinct_hash.rs` | the hash of distinct values and groups |
 //!
 //! Where rows can be returned in input order, a page ends as soon as it is full, even in the middle of an
@@ -20,12 +21,14 @@
 //!
 //! Nothing here knows where the items come from.
 
+mod around;
 mod collect;
 mod distinct_hash;
 mod gather;
 mod groups;
 mod kept;
 mod limits;
+mod page;
 mod resume_filter;
 mod rows;
 mod sort_value;
@@ -41,51 +44,27 @@ use shardlake_document::{ItemView, Value};
 
 use crate::bound::{BoundQuery, Slot};
 use crate::error::SqlError;
-use crate::evaluate::READ_BYTES_PER_STEP;
-use crate::evaluate::column::ScalarColumn;
-use crate::evaluate::datum::Datum;
-use crate::evaluate::meter::Meter;
 use crate::evaluate::rows::{Step, for_each_row, for_each_row_behind_first, for_each_unfiltered_row};
-use crate::evaluate::scalar::{PlainFilter, Tested};
-use crate::evaluate::scope::{EvaluationContext, Scope};
-use crate::evaluate::user_functions::{Calls, UserFunctions};
-use crate::functions::FunctionContext;
+use crate::evaluate::scope::Scope;
 use crate::prepared::PreparedQuery;
+use crate::value::column::ScalarColumn;
+use crate::value::context::{EvaluationContext, FunctionContext};
+use crate::value::datum::Datum;
+use crate::value::meter::{Interrupt, Meter, READ_BYTES_PER_STEP};
+use crate::value::plain_filter::{PlainFilter, Tested};
+use crate::value::user_functions::{Calls, UserFunctions};
+use around::{Around, Inside};
 use collect::Collector;
 pub use distinct_hash::{DistinctHash, distinct_hash};
 pub use kept::KeptRows;
 pub use limits::PageLimits;
+pub use page::{Flow, PageOutput};
 pub use resume_filter::{Alike, ResumeFilter};
 pub use rows::Rows;
 pub(crate) use rows::parse_row;
 use rows::{Pushed, is_row};
 pub use sort_value::{SortValue, compare_sort_keys};
 use state::{Resume, State};
-use whole::{Around, Inside};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
-    More,
-    /// The page is full. The current item was processed partly or not at all: the next page starts with it.
-    PageFull,
-    /// No further item can change the result.
-    Complete,
-}
-
-#[derive(Debug)]
-pub struct PageOutput {
-    pub rows: Rows,
-    /// The state for the next page; `None` when the items alone determine where to resume.
-    pub state: Option<Vec<u8>>,
-    /// The next page must be fed everything again, from the first item.
-    pub rescan: bool,
-    /// [`Execution::calls_made`] at the end.
-    pub calls_made: u64,
-    /// Rows that were collected and skipped for `OFFSET`.
-    pub skipped: u64,
-    /// Rows for the next page, valid until an item or the definition changes.
-    pub kept: Option<KeptRows>,
-}
 
 /// Steps to reach an item, besides those for reading it.
 const STEPS_OF_ITEM: u64 = 40;
@@ -93,9 +72,6 @@ const STEPS_OF_ITEM: u64 = 40;
 const SLOT_OF_ITEM: Slot = 0;
 /// Steps of the loops over the sources before the filter, for a query with the item as its only source.
 const STEPS_TO_FILTER: u64 = 2;
-
-/// A check of the time limit, callable from any thread.
-pub type Interrupt<'q> = &'q (dyn Fn() -> bool + Send + Sync);
 
 /// [`Execution::resumes_at`] of a page that begins with a state.
 pub fn resumes_at(state: Option<&[u8]>) -> Result<Option<(Value, bool)>, SqlError> {
@@ -180,7 +156,7 @@ impl Execution {
             Some(bytes) => State::decode(bytes)?,
             None => State::first(&query),
         };
-        let Inside { query, limits, state, around } = whole::inside(query, limits, state);
+        let Inside { query, limits, state, around } = around::inside(query, limits, state);
         let collector = Some(Collector::new(&query, limits, &state));
         let rows = Rows::default();
         let meter = Arc::default();
@@ -422,6 +398,20 @@ impl Execution {
         }
     }
 
+    /// Feeds a row of the first source.
+    pub(super) fn feed_row(
+        &mut self,
+        slot: Slot,
+        value: &Value,
+        ordinal: u64,
+        interrupt: Interrupt<'_>,
+    ) -> Result<Flow, SqlError> {
+        if self.state.left == Some(0) {
+            return Ok(Flow::Complete);
+        }
+        self.feed_rows(Fed::Row { slot, value, ordinal }, false, interrupt)
+    }
+
     fn feed_rows(
         &mut self,
         fed: Fed<'_>,
@@ -469,15 +459,7 @@ impl Execution {
         }
     }
 
-    /// Ends the page. `exhausted`: all input has been fed. A query that collects must not end without it, as
-    /// it has no page yet.
-    pub fn finish(mut self, exhausted: bool, interrupt: Interrupt<'_>) -> Result<PageOutput, SqlError> {
-        match self.around.is_empty() {
-            true => self.finish_own(exhausted, interrupt),
-            false => whole::finish(self, exhausted, interrupt),
-        }
-    }
-
+    /// Ends the page of the query that reads items.
     fn finish_own(&mut self, exhausted: bool, interrupt: Interrupt<'_>) -> Result<PageOutput, SqlError> {
         let Some(collector) = self.collector.take() else {
             let is_over = exhausted || self.state.left == Some(0);

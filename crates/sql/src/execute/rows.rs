@@ -4,12 +4,13 @@
 use shardlake_document::{NESTING_CEILING, ParseLimits, Value, write_json_string};
 
 use super::limits::PageLimits;
-use crate::bound::Projection;
+use crate::bound::{Expression, Projection};
 use crate::error::SqlError;
-use crate::evaluate::datum::Datum;
-use crate::evaluate::json_text::write_datum;
+use crate::evaluate::evaluate;
 use crate::evaluate::scope::Scope;
-use crate::evaluate::{COPIED_BYTES_PER_STEP, evaluate};
+use crate::value::datum::Datum;
+use crate::value::json_text::write_datum;
+use crate::value::meter::COPIED_BYTES_PER_STEP;
 
 /// Minimum free capacity before a row is written.
 const LEAST_ROOM_BYTES: usize = 512;
@@ -221,6 +222,31 @@ pub(super) fn write_row(
             Ok(true)
         }
     }
+}
+
+/// Evaluates the expressions of a row, for the calls in them.
+pub(super) fn evaluate_projection(projection: &Projection, row: &Scope<'_>) -> Result<(), SqlError> {
+    match projection {
+        Projection::All(_) | Projection::Bodies(_) => Ok(()),
+        Projection::Value(value) => evaluate(value, row).map(|_| ()),
+        Projection::Object(members) => evaluate_all(members.iter().map(|(_, value)| value), row),
+    }
+}
+
+/// Evaluates all expressions, none of which waits for another.
+pub(super) fn evaluate_all<'e>(
+    expressions: impl Iterator<Item = &'e Expression>,
+    row: &Scope<'_>,
+) -> Result<(), SqlError> {
+    let mut outcome = Ok(());
+    for expression in expressions {
+        match evaluate(expression, row) {
+            Ok(_) => {}
+            Err(SqlError::AwaitsUserFunction) => outcome = Err(SqlError::AwaitsUserFunction),
+            Err(error) => return Err(error),
+        }
+    }
+    outcome
 }
 
 #[cfg(test)]

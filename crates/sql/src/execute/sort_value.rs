@@ -8,11 +8,10 @@ use std::cmp::Ordering;
 use shardlake_document::{Value, compare};
 
 use super::distinct_hash::{DistinctHash, distinct_hash};
-use crate::bound::SortKey;
+use crate::bound::{Expression, SortKey};
 use crate::error::SqlError;
 use crate::evaluate::evaluate;
 use crate::evaluate::scope::Scope;
-use crate::expression::Expression;
 
 /// A sort key of a row.
 #[derive(Debug, Clone)]

@@ -4,67 +4,32 @@
 //! the query around it, and so on outwards; the outermost one makes the page. Rows are fed in the order of
 //! their hashes. This order is the same for every page, so that a page can continue in the middle.
 
-use std::sync::Arc;
-
-use super::collect::Collector;
-use super::limits::MEMORY_BYTES_MAX;
-use super::state::State;
-use super::{Execution, Fed, Flow, Interrupt, PageLimits, PageOutput, Rows, distinct_hash, parse_row};
-use crate::bound::{BoundQuery, Slot};
-use crate::error::SqlError;
-use crate::evaluate::READ_BYTES_PER_STEP;
 use shardlake_document::Value;
 
-/// Limits of a query inside another one.
-const WHOLE: PageLimits = PageLimits { rows: usize::MAX, size_bytes: MEMORY_BYTES_MAX };
-
-/// Query around another one, whose rows are its input.
-pub(super) struct Around {
-    query: Arc<BoundQuery>,
-    limits: PageLimits,
-    state: State,
-}
-
-/// The query that reads items, and those around it from the inside out.
-pub(super) struct Inside {
-    pub query: Arc<BoundQuery>,
-    pub limits: PageLimits,
-    pub state: State,
-    pub around: Vec<Around>,
-}
-
-pub(super) fn inside(query: Arc<BoundQuery>, limits: PageLimits, state: State) -> Inside {
-    let mut inside = Inside { query, limits, state, around: vec![] };
-    while let Some((inner, ..)) = inside.query.whole_result() {
-        let (query, state) = (Arc::new(inner.clone()), State::first(inner));
-        let Inside { query: outer, limits, state: of_outer, mut around } = inside;
-        around.insert(0, Around { query: outer, limits, state: of_outer });
-        inside = Inside { query, limits: WHOLE, state, around };
-    }
-    inside
-}
-
-/// The page of the outermost query.
-pub(super) fn finish(
-    mut execution: Execution,
-    exhausted: bool,
-    interrupt: Interrupt<'_>,
-) -> Result<PageOutput, SqlError> {
-    let around = std::mem::take(&mut execution.around);
-    let mut output = execution.finish_own(exhausted, interrupt)?;
-    for Around { query, limits, state } in around {
-        if output.state.is_some() {
-            return Err(SqlError::TooManyGroups);
-        }
-        let collects = query.grouping.is_some() || query.distinct;
-        let collector = collects.then(|| Collector::new(&query, limits, &state));
-        execution = Execution { query, limits, state, collector, ordered: false, ..execution };
-        output = execution.finish_over(&output.rows, interrupt)?;
-    }
-    Ok(output)
-}
+use super::around::Around;
+use super::collect::Collector;
+use super::{Execution, Flow, PageOutput, Rows, distinct_hash, parse_row};
+use crate::error::SqlError;
+use crate::value::meter::{Interrupt, READ_BYTES_PER_STEP};
 
 impl Execution {
+    /// Ends the page. `exhausted`: all input has been fed. A query that collects must not end without it, as
+    /// it has no page yet.
+    pub fn finish(mut self, exhausted: bool, interrupt: Interrupt<'_>) -> Result<PageOutput, SqlError> {
+        let around = std::mem::take(&mut self.around);
+        let mut output = self.finish_own(exhausted, interrupt)?;
+        for Around { query, limits, state } in around {
+            if output.state.is_some() {
+                return Err(SqlError::TooManyGroups);
+            }
+            let collects = query.grouping.is_some() || query.distinct;
+            let collector = collects.then(|| Collector::new(&query, limits, &state));
+            self = Execution { query, limits, state, collector, ordered: false, ..self };
+            output = self.finish_over(&output.rows, interrupt)?;
+        }
+        Ok(output)
+    }
+
     /// Runs over the rows of the query in its first source.
     fn finish_over(&mut self, rows: &Rows, interrupt: Interrupt<'_>) -> Result<PageOutput, SqlError> {
         let query = self.query.clone();
@@ -92,19 +57,6 @@ impl Execution {
         }
         let output = self.finish_own(flow != Flow::PageFull, interrupt)?;
         Ok(PageOutput { rescan: output.state.is_some(), ..output })
-    }
-
-    pub(super) fn feed_row(
-        &mut self,
-        slot: Slot,
-        value: &Value,
-        ordinal: u64,
-        interrupt: Interrupt<'_>,
-    ) -> Result<Flow, SqlError> {
-        if self.state.left == Some(0) {
-            return Ok(Flow::Complete);
-        }
-        self.feed_rows(Fed::Row { slot, value, ordinal }, false, interrupt)
     }
 
     /// The places of rows in the order of their hashes, each with a number that identifies the row on the

@@ -10,12 +10,11 @@ use std::cmp::Ordering;
 use shardlake_document::{Value, compare};
 
 use crate::error::SqlError;
-use crate::evaluate::constant_set::ConstantSet;
-use crate::evaluate::datum::{Datum, DatumType};
-use crate::evaluate::grow;
-use crate::evaluate::operators::number_datum;
 use crate::functions::call::{Call, elements, int, members};
 use crate::functions::search::{Quantifier, combine};
+use crate::value::constant_set::ConstantSet;
+use crate::value::datum::{Datum, DatumType, grow};
+use crate::value::operators::number_datum;
 
 pub(super) fn length<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
     match call.datum(0) {

@@ -6,9 +6,8 @@ use std::borrow::Cow;
 use shardlake_document::{Number, Value};
 
 use crate::error::SqlError;
-use crate::evaluate::datum::Datum;
-use crate::evaluate::scope::EvaluationContext;
-use crate::functions::FunctionContext;
+use crate::value::context::{EvaluationContext, FunctionContext};
+use crate::value::datum::Datum;
 
 /// A result: undefined, a value, or the few errors that evaluation knows.
 pub(super) type Applied<'a> = Result<Datum<'a>, SqlError>;

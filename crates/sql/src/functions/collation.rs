@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use shardlake_collation::{Collation, Rules};
 use shardlake_document::text_of_id;
 
-use crate::evaluate::datum::Datum;
 use crate::functions::call::{Call, owned_text};
+use crate::value::datum::Datum;
 
 thread_local! {
     /// The collation of the last call: the calls of a query or an index use the same rules.

@@ -3,10 +3,8 @@
 use shardlake_document::{ParseLimits, Value, write_json_string};
 
 use crate::error::SqlError;
-use crate::evaluate::VALUE_SIZE_BYTES_MAX;
-use crate::evaluate::datum::{Datum, DatumType};
-use crate::evaluate::grow;
 use crate::functions::call::{Call, owned_text, part};
+use crate::value::datum::{Datum, DatumType, VALUE_SIZE_BYTES_MAX, grow};
 
 /// Texts stay as they are; everything else is its JSON, numbers with the fewest digits that read back as the same number.
 pub(super) fn to_string<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {

@@ -19,11 +19,10 @@
 //! backslash at the end, and too many decimals.
 
 use crate::error::SqlError;
-use crate::evaluate::datum::Datum;
-use crate::evaluate::grow;
 use crate::functions::calendar::{Moment, TICKS_PER_MILLISECOND, TICKS_PER_SECOND};
 use crate::functions::call::{Call, owned_text};
 use crate::functions::date_time::{Part, printed, value_of};
+use crate::value::datum::{Datum, grow};
 
 const MONTHS: [&str; 12] = [
     "January",

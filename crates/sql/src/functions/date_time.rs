@@ -4,9 +4,9 @@
 
 use shardlake_document::Number;
 
-use crate::evaluate::datum::Datum;
 use crate::functions::calendar::{Date, Moment, TICKS_PER_DAY, TICKS_PER_MILLISECOND, TICKS_PER_SECOND};
 use crate::functions::call::{Call, int, owned_text};
+use crate::value::datum::Datum;
 
 /// A part of a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

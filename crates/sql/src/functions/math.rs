@@ -2,9 +2,9 @@
 
 use shardlake_document::Number;
 
-use crate::evaluate::datum::Datum;
-use crate::evaluate::operators::number_datum;
 use crate::functions::call::{Call, int};
+use crate::value::datum::Datum;
+use crate::value::operators::number_datum;
 
 pub(super) fn of_double<'a>(call: &Call<'_, 'a>, compute: impl Fn(f64) -> f64) -> Option<Datum<'a>> {
     Some(number_datum(compute(call.double(0)?)))

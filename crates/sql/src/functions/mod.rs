@@ -9,7 +9,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `table.rs` | every function: name, other names, argument counts, implementation |
-//! | `call.rs` | the arguments of one call, read by type |
+//! | `call.rs`, `prepared_call.rs` | the arguments of one call, read by type; constant ones, compiled |
 //! | `types.rs`, `string.rs`, `search.rs`, `regex.rs` | type checks; texts |
 //! | `collation.rs` | sort keys of texts, for computed properties of collections |
 //! | `array.rs`, `set.rs` | arrays and objects |
@@ -17,7 +17,7 @@
 //! | `calendar.rs`, `date_time.rs`, `date_format.rs` | points in time |
 //! | `spatial/` | points, lines and areas of GeoJSON |
 //! | `conversion.rs` | from and to text |
-//! | `reference.rs` | for tests: the page of all functions |
+//! | `reference_tests.rs` | for tests: the page of all functions |
 
 mod array;
 mod calendar;
@@ -28,8 +28,9 @@ mod date_format;
 mod date_time;
 mod integer;
 mod math;
+mod prepared_call;
 #[cfg(test)]
-mod reference;
+mod reference_tests;
 mod regex;
 mod search;
 mod set;
@@ -40,46 +41,16 @@ mod table;
 mod tests;
 mod types;
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use shardlake_document::Value;
-use shardlake_stdx::Timestamp;
 
 use crate::error::{Location, SqlError};
-use crate::evaluate::constant_set::ConstantSet;
+use crate::value::constant_set::ConstantSet;
+use table::is_same_name;
 
+pub(crate) use prepared_call::PreparedCall;
 pub(crate) use table::Function;
-
-/// Inputs of functions besides their arguments.
-#[derive(Debug, Default)]
-pub(crate) struct FunctionContext {
-    /// When the query began.
-    pub now: Timestamp,
-    /// Whether a function has read `now`.
-    pub has_told_time: Cell<bool>,
-    pub geometry: GeometryKind,
-    /// The state of `RAND`.
-    pub random: Cell<u64>,
-}
-
-/// How the coordinates of spatial values are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum GeometryKind {
-    /// Longitude and latitude on the WGS-84 ellipsoid.
-    #[default]
-    Geography,
-    /// The plane.
-    Geometry,
-}
-
-/// The compiled constant arguments of a call, made once for a query.
-#[derive(Debug)]
-pub(crate) enum PreparedCall {
-    Pattern(regex::Pattern),
-    /// The array that `ARRAY_CONTAINS` looks in.
-    Set(ConstantSet),
-}
 
 /// `constants` has a place for each argument.
 pub(crate) fn prepare(function: Function, constants: &[Option<&Value>]) -> Option<Arc<PreparedCall>> {
@@ -156,14 +127,4 @@ pub(crate) fn find(
         _ => format!("{fewest} to {most}"),
     };
     Err(SqlError::ArgumentCount { name: name.to_string(), expected, location: locate() })
-}
-
-/// Compares names without case and underscores. A leading underscore counts: it marks the reference's
-/// internal functions.
-fn is_same_name(left: &str, right: &str) -> bool {
-    fn letters(name: &str) -> impl Iterator<Item = u8> {
-        let letters = name.bytes().enumerate().filter(|(at, byte)| *at == 0 || *byte != b'_');
-        letters.map(|(_, byte)| byte.to_ascii_uppercase())
-    }
-    letters(left).eq(letters(right))
 }

@@ -10,9 +10,8 @@ use regex::{Regex, RegexBuilder};
 use shardlake_document::Value;
 
 use crate::error::SqlError;
-use crate::evaluate::datum::{Datum, value_size};
-use crate::evaluate::grow;
 use crate::functions::call::Call;
+use crate::value::datum::{Datum, grow, value_size};
 
 /// Steps of a search besides reading the text; the same again for every [`SEARCHED_BYTES`] of it.
 const SEARCH_STEPS: u64 = 8;

@@ -6,9 +6,9 @@
 use std::borrow::Cow;
 
 use crate::error::SqlError;
-use crate::evaluate::datum::Datum;
 use crate::functions::call::{Call, int, part};
-use crate::functions::string::{byte_of_unit, units};
+use crate::functions::string::{byte_of_unit, fold, units};
+use crate::value::datum::Datum;
 
 /// How the parts of a test count.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -140,16 +140,4 @@ fn folded(text: &str) -> Cow<'_, str> {
         return if has_lower { Cow::Owned(text.to_ascii_uppercase()) } else { Cow::Borrowed(text) };
     }
     Cow::Owned(text.chars().map(fold).collect())
-}
-
-/// The upper-case character of the invariant culture: one for one, and never an ASCII letter for another character.
-pub(super) fn fold(character: char) -> char {
-    if character.is_ascii() {
-        return character.to_ascii_uppercase();
-    }
-    let mut upper = character.to_uppercase();
-    match (upper.next(), upper.next()) {
-        (Some(upper), None) if !upper.is_ascii() => upper,
-        _ => character,
-    }
 }

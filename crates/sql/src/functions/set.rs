@@ -8,9 +8,8 @@ use std::collections::BTreeSet;
 use shardlake_document::{Value, compare};
 
 use crate::error::SqlError;
-use crate::evaluate::datum::Datum;
-use crate::evaluate::grow;
 use crate::functions::call::Call;
+use crate::value::datum::{Datum, grow};
 
 /// A value in the total order of values, in which equal values are equal.
 struct Ordered(Value);

@@ -10,10 +10,8 @@ use std::collections::HashSet;
 use shardlake_document::Value;
 
 use crate::error::SqlError;
-use crate::evaluate::datum::Datum;
-use crate::evaluate::grow;
 use crate::functions::call::{Call, int, owned_text, part};
-use crate::functions::search::fold;
+use crate::value::datum::{Datum, grow};
 
 /// The longest text that `REPLICATE` makes, in code units.
 const REPLICATE_UNITS_MAX: usize = 10_000;
@@ -48,6 +46,18 @@ pub(super) fn byte_of_unit(text: &str, unit: usize) -> Option<UnitPlace> {
 /// The length in UTF-16 code units.
 pub(super) fn units(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().map(char::len_utf16).sum() }
+}
+
+/// The upper-case character of the invariant culture: one for one, and never an ASCII letter for another character.
+pub(super) fn fold(character: char) -> char {
+    if character.is_ascii() {
+        return character.to_ascii_uppercase();
+    }
+    let mut upper = character.to_uppercase();
+    match (upper.next(), upper.next()) {
+        (Some(upper), None) if !upper.is_ascii() => upper,
+        _ => character,
+    }
 }
 
 /// The units from `start` (inclusive) to `end` (exclusive), cut at the end of the text.

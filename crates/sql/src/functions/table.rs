@@ -3,13 +3,14 @@
 //! only in case and underscores need no entry.
 
 use crate::error::SqlError;
-use crate::evaluate::datum::{Datum, DatumType};
-use crate::evaluate::scope::EvaluationContext;
 use crate::functions::call::{Answer, Call};
+use crate::functions::prepared_call::PreparedCall;
 use crate::functions::{
-    PreparedCall, array, collation, conversion, date_format, date_time, integer, is_same_name, math, regex,
-    search, set, spatial, string, types,
+    array, collation, conversion, date_format, date_time, integer, math, regex, search, set, spatial, string,
+    types,
 };
+use crate::value::context::EvaluationContext;
+use crate::value::datum::{Datum, DatumType};
 
 /// Any number of arguments.
 pub(super) const MANY: usize = usize::MAX;
@@ -275,4 +276,14 @@ impl Function {
         }
         1 + times * arguments.iter().map(Datum::read_steps).sum::<u64>()
     }
+}
+
+/// Compares names without case and underscores. A leading underscore counts: it marks the reference's
+/// internal functions.
+pub(super) fn is_same_name(left: &str, right: &str) -> bool {
+    fn letters(name: &str) -> impl Iterator<Item = u8> {
+        let letters = name.bytes().enumerate().filter(|(at, byte)| *at == 0 || *byte != b'_');
+        letters.map(|(_, byte)| byte.to_ascii_uppercase())
+    }
+    letters(left).eq(letters(right))
 }

@@ -4,11 +4,11 @@ use proptest::prelude::*;
 use shardlake_document::Value;
 use shardlake_stdx::Timestamp;
 
-use super::{Function, FunctionContext, GeometryKind, find, prepare, table};
+use super::{Function, find, prepare, table};
 use crate::error::Location;
-use crate::evaluate::datum::Datum;
-use crate::evaluate::meter::Meter;
-use crate::evaluate::scope::EvaluationContext;
+use crate::value::context::{EvaluationContext, FunctionContext, GeometryKind};
+use crate::value::datum::Datum;
+use crate::value::meter::Meter;
 
 fn texts() -> impl Strategy<Value = String> {
     let special = [

@@ -2,9 +2,9 @@
 
 use shardlake_document::Number;
 
-use crate::evaluate::datum::{Datum, DatumType};
 use crate::functions::calendar::Moment;
 use crate::functions::call::{Call, whole};
+use crate::value::datum::{Datum, DatumType};
 
 pub(super) fn has_type<'a>(call: &Call<'_, 'a>, wanted: DatumType) -> Datum<'a> {
     Datum::Bool(call.datum(0).datum_type() == wanted)

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use shardlake_document::Value;
 
-use super::MEMORY_BYTES_MAX;
 use super::groups::{Group, group_hash, merges_groups, payload};
+use super::limits::MEMORY_BYTES_MAX;
 use super::output::{Output, row_text};
 use super::state::Resume;
 use crate::envelope::parse;

@@ -12,12 +12,12 @@ use shardlake_document::Value;
 use super::output::{Output, row_text};
 use super::partial::Partial;
 use super::state::Resume;
-use crate::bound::AggregateFunction;
 use crate::envelope::{items, member, order_by_items, parse};
 use crate::error::SqlError;
-use crate::evaluate::datum::value_size;
 use crate::execute::{DistinctHash, Rows, SortValue, distinct_hash};
 use crate::plan::{DistinctKind, QueryInfo, SortDirection};
+use crate::value::aggregate::AggregateFunction;
+use crate::value::datum::value_size;
 
 /// Rows of groups in order that a merge keeps.
 const GROUPS_BYTES_MAX: usize = 64 * 1024 * 1024;

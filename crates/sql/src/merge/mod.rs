@@ -8,6 +8,7 @@
 //! | `ordered.rs`, `boundary.rs` | `ORDER BY` |
 //! | `collect.rs`, `partial.rs` | groups, aggregates, `DISTINCT` |
 //! | `groups.rs` | groups in the order of their sort keys |
+//! | `limits.rs` | how much a merge may hold |
 //! | `output.rs` | `OFFSET`, `LIMIT`, `TOP`, the page |
 //!
 //! A source answers a text with rows in pages: a partition, or a part of one. Sources are numbered in the
@@ -25,6 +26,7 @@
 mod boundary;
 mod collect;
 mod groups;
+mod limits;
 mod ordered;
 mod output;
 mod partial;
@@ -33,6 +35,7 @@ mod state;
 
 use collect::Collect;
 use groups::{OrderedGroups, merges_groups};
+use limits::MEMORY_BYTES_MAX;
 use ordered::Ordered;
 use output::Output;
 use source::Source;
@@ -42,8 +45,6 @@ use crate::error::SqlError;
 use crate::execute::{PageLimits, Rows};
 use crate::plan::{DistinctKind, QueryInfo, RESUME_FILTER};
 
-/// Limit on the bytes that a merge keeps, beyond one chunk.
-const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Limit of the numbering in a state.
 const SOURCES_MAX: usize = u16::MAX as usize;
 const CHUNK_ROWS_MIN: usize = 16;

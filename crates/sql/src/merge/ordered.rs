@@ -16,16 +16,15 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-use super::MEMORY_BYTES_MAX;
 use super::boundary::{Boundary, condition};
+use super::limits::MEMORY_BYTES_MAX;
 use super::output::Output;
 use super::source::Source;
 use super::state::{Cursor, OrderedAt, Resume, State};
 use crate::envelope::{member, order_by_items, parse};
 use crate::error::SqlError;
-use crate::execute::SortValue;
 use crate::execute::state::{ResumeKey, resume_keys};
-use crate::execute::{DistinctHash, distinct_hash};
+use crate::execute::{DistinctHash, SortValue, distinct_hash};
 use crate::plan::{DistinctKind, QueryInfo, SortDirection};
 
 /// Approximate memory of a known hash.

@@ -8,11 +8,10 @@ use std::collections::HashSet;
 
 use shardlake_document::{Number, Value, compare};
 
-use crate::bound::AggregateFunction;
 use crate::error::SqlError;
-use crate::evaluate::aggregate::identity;
-use crate::evaluate::datum::value_size;
-use crate::evaluate::operators::number_value;
+use crate::value::aggregate::{AggregateFunction, identity};
+use crate::value::arithmetic::number_value;
+use crate::value::datum::value_size;
 
 pub(super) enum Partial {
     Count(i64),

@@ -1,74 +1,8 @@
 //! The features that a client's own merge supports, and the check that a plan needs no others.
 
 use super::info::{DistinctKind, QueryInfo};
-use crate::bound::AggregateFunction;
-
-/// In the order in which missing features are reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum QueryFeature {
-    Aggregate,
-    CompositeAggregate,
-    Distinct,
-    GroupBy,
-    MultipleAggregates,
-    MultipleOrderBy,
-    OffsetAndLimit,
-    OrderBy,
-    Top,
-    NonValueAggregate,
-    DistinctCount,
-    NonStreamingOrderBy,
-    ListAndSetAggregate,
-    CountIf,
-    HybridSearch,
-    WeightedRankFusion,
-    HybridSearchSkipOrderByRewrite,
-}
-
-impl QueryFeature {
-    const ALL: [QueryFeature; 17] = [
-        QueryFeature::Aggregate,
-        QueryFeature::CompositeAggregate,
-        QueryFeature::Distinct,
-        QueryFeature::GroupBy,
-        QueryFeature::MultipleAggregates,
-        QueryFeature::MultipleOrderBy,
-        QueryFeature::OffsetAndLimit,
-        QueryFeature::OrderBy,
-        QueryFeature::Top,
-        QueryFeature::NonValueAggregate,
-        QueryFeature::DistinctCount,
-        QueryFeature::NonStreamingOrderBy,
-        QueryFeature::ListAndSetAggregate,
-        QueryFeature::CountIf,
-        QueryFeature::HybridSearch,
-        QueryFeature::WeightedRankFusion,
-        QueryFeature::HybridSearchSkipOrderByRewrite,
-    ];
-
-    /// The clients' spelling.
-    pub fn name(self) -> &'static str {
-        match self {
-            QueryFeature::Aggregate => "Aggregate",
-            QueryFeature::CompositeAggregate => "CompositeAggregate",
-            QueryFeature::Distinct => "Distinct",
-            QueryFeature::GroupBy => "GroupBy",
-            QueryFeature::MultipleAggregates => "MultipleAggregates",
-            QueryFeature::MultipleOrderBy => "MultipleOrderBy",
-            QueryFeature::OffsetAndLimit => "OffsetAndLimit",
-            QueryFeature::OrderBy => "OrderBy",
-            QueryFeature::Top => "Top",
-            QueryFeature::NonValueAggregate => "NonValueAggregate",
-            QueryFeature::DistinctCount => "DCount",
-            QueryFeature::NonStreamingOrderBy => "NonStreamingOrderBy",
-            QueryFeature::ListAndSetAggregate => "ListAndSetAggregate",
-            QueryFeature::CountIf => "CountIf",
-            QueryFeature::HybridSearch => "HybridSearch",
-            QueryFeature::WeightedRankFusion => "WeightedRankFusion",
-            QueryFeature::HybridSearchSkipOrderByRewrite => "HybridSearchSkipOrderByRewrite",
-        }
-    }
-}
+use crate::error::QueryFeature;
+use crate::value::aggregate::AggregateFunction;
 
 /// A set of features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -2,7 +2,7 @@
 
 use shardlake_model::PartitionKey;
 
-use crate::bound::AggregateFunction;
+use crate::value::aggregate::AggregateFunction;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryPlan {

@@ -13,14 +13,14 @@ use shardlake_model::{KeyComponent, KeyKind, KeyPath, PartitionKeyDefinition};
 use super::info::KeyFilter;
 use super::key_set::KeySet;
 use super::types::Types;
-use crate::bound::{BoundQuery, BoundSource, Slot};
-use crate::evaluate::like;
-use crate::expression::{BinaryOperator, Expression, UnaryOperator};
+use crate::bound::{BoundQuery, BoundSource, Expression, Slot};
 use crate::functions::Function;
+use crate::syntax::ast::{BinaryOperator, UnaryOperator};
+use crate::value::like;
 
 /// An invalid definition, which no container has, gives no filter.
-pub(crate) fn key_filter(query: &BoundQuery, definition: &PartitionKeyDefinition) -> KeyFilter {
-    if !reads_items(query) {
+pub(super) fn key_filter(query: &BoundQuery, definition: &PartitionKeyDefinition) -> KeyFilter {
+    if !query.reads_items() {
         return KeyFilter::Nothing;
     }
     let paths: Result<Vec<KeyPath>, _> = definition.paths.iter().map(|path| KeyPath::parse(path)).collect();
@@ -29,15 +29,6 @@ pub(crate) fn key_filter(query: &BoundQuery, definition: &PartitionKeyDefinition
             keys_of_rows(query, &paths).into_filter(definition.kind == KeyKind::MultiHash)
         }
         _ => KeyFilter::All,
-    }
-}
-
-/// False for queries that never name the container: they have the same row everywhere.
-pub(crate) fn reads_items(query: &BoundQuery) -> bool {
-    match query.sources.first() {
-        Some(BoundSource::Subquery { query, .. }) => reads_items(query),
-        Some(_) => true,
-        None => false,
     }
 }
 

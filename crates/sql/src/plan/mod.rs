@@ -20,9 +20,8 @@ mod rewrite;
 mod tree;
 mod types;
 
-pub use features::{QueryFeature, SupportedFeatures};
+pub use features::SupportedFeatures;
 pub use info::{DistinctCount, DistinctKind, KeyFilter, QueryInfo, QueryPlan, SortDirection};
-pub(crate) use keys::{key_filter, reads_items};
 
 use shardlake_document::{Number, Value};
 use shardlake_model::PartitionKeyDefinition;
@@ -30,8 +29,7 @@ use shardlake_model::PartitionKeyDefinition;
 use crate::bound::BoundQuery;
 use crate::error::SqlError;
 use crate::prepared::PreparedQuery;
-use crate::syntax::ParsedQuery;
-use crate::syntax::ast;
+use crate::syntax::{ParsedQuery, ast};
 #[cfg(feature = "testing")]
 pub(crate) use rewrite::RESUME_FILTER;
 use rewrite::{Counts, Targets};
@@ -60,7 +58,7 @@ pub fn plan_prepared(
 ) -> Result<QueryPlan, SqlError> {
     let keys = keys::key_filter(prepared.bound(), definition);
     let targets = match &keys {
-        _ if !reads_items(prepared.bound()) => Targets::Anywhere,
+        _ if !prepared.bound().reads_items() => Targets::Anywhere,
         KeyFilter::Keys(found) if matches!(&found[..], [key] if key.0.len() == definition.paths.len()) => {
             Targets::OneKey
         }
@@ -78,10 +76,17 @@ pub fn plan_prepared(
     let whole = prepared.bound().whole_result().filter(|_| targets == Targets::Many);
     let reads_a_whole_result = whole.is_some_and(|(inner, ..)| is_beyond_clients(inner));
     let is_one_group = |query: &BoundQuery| query.grouping.as_ref().is_some_and(|it| it.keys.is_empty());
-    let has_row_of_nothing = !reads_items(prepared.bound())
+    let has_row_of_nothing = !prepared.bound().reads_items()
         || is_one_group(prepared.bound())
         || is_one_group(prepared.bound().innermost());
     Ok(QueryPlan { info, keys, reads_a_whole_result, has_row_of_nothing })
+}
+
+impl PreparedQuery {
+    /// The partition keys that an item can have which matches, as far as `WHERE` tells.
+    pub fn keys(&self, definition: &PartitionKeyDefinition) -> KeyFilter {
+        keys::key_filter(self.bound(), definition)
+    }
 }
 
 impl QueryPlan {

@@ -26,13 +26,13 @@ use super::tree::{
     partial_aggregate, select_item,
 };
 use crate::bind::member_names;
-use crate::bound::AggregateFunction;
 use crate::error::SqlError;
 use crate::syntax::ast::{
     Collection, Direction, Expression, Identifier, OffsetLimit, OrderBy, OrderKey, Query, Select, SelectItem,
     Selection, Source, Span,
 };
 use crate::syntax::printer::{print_expression, print_query};
+use crate::value::aggregate::AggregateFunction;
 
 /// Clients replace it with `true`, or with a condition for the rows after the last one they have.
 pub(crate) const RESUME_FILTER: &str = "({documentdb-formattableorderbyquery-filter})";
@@ -324,7 +324,8 @@ fn direction(written: Option<Direction>) -> SortDirection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{QueryFeature, SupportedFeatures};
+    use crate::error::QueryFeature;
+    use crate::plan::SupportedFeatures;
     use crate::syntax::parse;
 
     const MANY: Targets = Targets::Many;

@@ -3,10 +3,10 @@
 use shardlake_document::Value;
 
 use crate::bind::aggregate_function;
-use crate::bound::AggregateFunction;
 use crate::syntax::ast::{
     Collection, Count, CountValue, Expression, Identifier, PathStep, SelectItem, Source, Span,
 };
+use crate::value::aggregate::AggregateFunction;
 
 /// The aggregate that the expression is, with its argument.
 pub(super) fn aggregate_of(expression: &Expression) -> Option<(AggregateFunction, &Expression)> {

@@ -7,9 +7,9 @@ use std::ops::BitOr;
 
 use shardlake_document::Value;
 
-use crate::expression::{BinaryOperator, Expression, UnaryOperator};
+use crate::bound::Expression;
 use crate::functions::Function;
-use crate::syntax::ast::SubqueryKind;
+use crate::syntax::ast::{BinaryOperator, SubqueryKind, UnaryOperator};
 
 /// A set of types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,6 @@
 
 use shardlake_document::Value;
 
-use crate::expression::{BinaryOperator, UnaryOperator};
-
 /// A place in the query text, in bytes; the end is exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Span {
@@ -228,6 +226,35 @@ pub(crate) enum Expression {
         value: Box<Expression>,
         body: Box<Expression>,
     },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnaryOperator {
+    Not,
+    Minus,
+    Plus,
+    BitNot,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BinaryOperator {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulo,
+    BitAnd,
+    BitOr,
+    BitXor,
+    ShiftLeft,
+    ShiftRight,
+    ShiftRightZeroFill,
 }
 
 /// The text after `ESCAPE`; the binder checks that it is one character.

@@ -4,8 +4,8 @@ use super::ast::{
     Collection, Count, CountValue, Direction, Expression, GroupKey, Identifier, OffsetLimit, OrderBy,
     OrderKey, PathStep, Query, Select, SelectItem, Selection, Source,
 };
+use super::cursor::Parser;
 use super::lexer::{Kind, hexadecimal, is_reserved};
-use super::parser::Parser;
 use crate::error::{LanguageLimit, SqlError};
 
 pub(super) fn query(parser: &mut Parser<'_>) -> Result<Query, SqlError> {

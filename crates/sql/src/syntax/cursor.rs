@@ -1,11 +1,37 @@
-//! The parser's view of the tokens: peeking at the next token, and consuming it.
+//! State of the parser, and its view of the tokens: peeking at the next token, and consuming it.
 
 use super::ast::{Identifier, Span};
-use super::lexer::{Kind, Token, is_reserved, unquote};
-use super::parser::Parser;
+use super::lexer::{Kind, Lexer, Token, is_reserved, unquote};
 use crate::error::SqlError;
 
+pub(crate) struct Parser<'t> {
+    pub(super) lexer: Lexer<'t>,
+    pub(super) nesting: usize,
+    /// The last token read, in bytes.
+    last_start: usize,
+    last_end: usize,
+    last_string: Span,
+    /// The depth of the deepest expression of the current query.
+    pub(super) query_depth: usize,
+    /// Counts of the whole text, subqueries included.
+    pub(super) ands: usize,
+    pub(super) ors: usize,
+}
+
 impl<'t> Parser<'t> {
+    pub fn new(text: &'t str) -> Self {
+        Parser {
+            lexer: Lexer::new(text),
+            nesting: 0,
+            last_start: 0,
+            last_end: 0,
+            last_string: Span::default(),
+            query_depth: 0,
+            ands: 0,
+            ors: 0,
+        }
+    }
+
     pub fn identifier(&mut self) -> Result<&'t str, SqlError> {
         let token = self.advance();
         let text = self.lexer.text_of(token);

@@ -5,7 +5,7 @@
 //! | `lexer.rs` | tokens with their places |
 //! | `ast.rs` | the syntax tree |
 //! | `parser.rs`, `clauses.rs` | expressions by precedence; the clauses around them |
-//! | `cursor.rs` | stepping over tokens, for both |
+//! | `cursor.rs` | the state of the parser; stepping over tokens |
 //! | `parsed.rs` | a parsed query: the text and its tree |
 //! | `outline.rs` | its clauses in words, for displayed plans |
 //! | `template.rs` | text without its literals |
@@ -23,8 +23,8 @@ mod template;
 
 use crate::error::{LanguageLimit, SqlError};
 use ast::{Collection, Expression, Query};
+use cursor::Parser;
 use lexer::Kind;
-use parser::Parser;
 
 pub use outline::QueryOutline;
 pub use parsed::{Query as ParsedQuery, parse_query};

@@ -20,11 +20,10 @@
 
 use shardlake_document::Value;
 
-use super::ast::{Escape, Expression, Identifier, Span, SubqueryKind};
-use super::cursor::span;
-use super::lexer::{Kind, Lexer, Token, hexadecimal, is_reserved};
+use super::ast::{BinaryOperator, Escape, Expression, Identifier, SubqueryKind, UnaryOperator};
+use super::cursor::{Parser, span};
+use super::lexer::{Kind, Token, hexadecimal, is_reserved};
 use crate::error::{LanguageLimit, SqlError};
-use crate::expression::{BinaryOperator, UnaryOperator};
 
 /// Limit on nested parentheses, prefix operators, arguments and so on.
 const NESTING_MAX: usize = 200;
@@ -47,34 +46,7 @@ const MULTIPLICATIVE: u8 = 9;
 /// An expression and the depth of its tree.
 type Node = (Expression, usize);
 
-pub(crate) struct Parser<'t> {
-    pub(super) lexer: Lexer<'t>,
-    nesting: usize,
-    /// The last token read, in bytes.
-    pub(super) last_start: usize,
-    pub(super) last_end: usize,
-    pub(super) last_string: Span,
-    /// The depth of the deepest expression of the current query.
-    query_depth: usize,
-    /// Counts of the whole text, subqueries included.
-    ands: usize,
-    ors: usize,
-}
-
 impl<'t> Parser<'t> {
-    pub fn new(text: &'t str) -> Self {
-        Parser {
-            lexer: Lexer::new(text),
-            nesting: 0,
-            last_start: 0,
-            last_end: 0,
-            last_string: Span::default(),
-            query_depth: 0,
-            ands: 0,
-            ors: 0,
-        }
-    }
-
     pub(super) fn beyond(&self, limit: LanguageLimit) -> SqlError {
         SqlError::beyond(limit, self.lexer.text())
     }

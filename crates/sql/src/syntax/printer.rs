@@ -17,7 +17,7 @@ use super::ast::{
 };
 use super::lexer::{is_identifier, is_reserved};
 use crate::error::quoted;
-use crate::expression::{BinaryOperator, UnaryOperator};
+use crate::syntax::ast::{BinaryOperator, UnaryOperator};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {

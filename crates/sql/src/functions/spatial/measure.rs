@@ -1,10 +1,11 @@
 //! Lengths and areas: on the WGS-84 ellipsoid in metres along geodesics, in the plane in the units of the coordinates.
 
-use geographiclib_rs::{Geodesic, InverseGeodesic, PolygonArea, Winding};
+use geographiclib_rs::{Geodesic, InverseGeodesic};
 
-use crate::functions::GeometryKind;
-use crate::functions::spatial::shape::{Point, Shape};
+use crate::functions::spatial::ring::{Point, geodesic_area, signed_area};
+use crate::functions::spatial::shape::Shape;
 use crate::functions::spatial::topology;
+use crate::value::context::GeometryKind;
 
 /// Pairs whose distance on the sphere is this much more than the smallest cannot be nearest on the ellipsoid, which is
 /// flattened by a three hundredth.
@@ -12,32 +13,6 @@ const SPHERE_SLACK: f64 = 1.01;
 
 /// How many of those pairs are measured exactly.
 const REFINED_MAX: usize = 32;
-
-/// Area inside a closed ring, negative when it runs clockwise. On the globe, the area of the smaller side.
-pub(super) fn signed_area(ring: &[Point], kind: GeometryKind) -> f64 {
-    match kind {
-        GeometryKind::Geography => geodesic_area(ring, true),
-        GeometryKind::Geometry => {
-            // Relative to the first point, so that far-away coordinates keep their digits.
-            let origin = ring.first().map_or((0.0, 0.0), |first| (first.x, first.y));
-            let local = |point: &Point| (point.x - origin.0, point.y - origin.1);
-            let twice = ring.windows(2).map(|pair| {
-                let ((x, y), (next_x, next_y)) = (local(&pair[0]), local(&pair[1]));
-                x * next_y - next_x * y
-            });
-            twice.sum::<f64>() / 2.0
-        }
-    }
-}
-
-fn geodesic_area(ring: &[Point], is_signed: bool) -> f64 {
-    let geodesic = Geodesic::wgs84();
-    let mut polygon = PolygonArea::new(&geodesic, Winding::CounterClockwise);
-    for point in ring.iter().skip(1) {
-        polygon.add_point(point.y, point.x);
-    }
-    polygon.compute(is_signed).1
-}
 
 /// The area of all polygons without their holes.
 pub(super) fn area(shape: &Shape) -> f64 {

@@ -6,11 +6,13 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `ring.rs` | positions, the area inside a ring |
 //! | `shape.rs` | reads and checks GeoJSON |
 //! | `topology.rs` | inside, outside, crossing |
 //! | `measure.rs` | distance and area |
 
 mod measure;
+mod ring;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -21,9 +23,9 @@ use std::borrow::Cow;
 use shardlake_document::Value;
 
 use crate::error::SqlError;
-use crate::evaluate::datum::Datum;
-use crate::evaluate::operators::number_datum;
 use crate::functions::call::Call;
+use crate::value::datum::Datum;
+use crate::value::operators::number_datum;
 use shape::{Fault, Shape};
 
 fn shape(call: &Call<'_, '_>, index: usize) -> Option<Result<Shape, Fault>> {

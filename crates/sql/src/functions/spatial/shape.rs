@@ -1,6 +1,6 @@
 //! Reads GeoJSON into shapes and describes mistakes in their coordinates.
 //!
-//! A position is also kept as a vector, so that one set of tests serves both kinds of geometry: on the globe the point of the
+//! A position is also kept as a vector (`ring.rs`), so that one set of tests serves both kinds of geometry: on the globe the point of the
 //! unit sphere with its longitude and latitude, in the plane `(x, y, 1)`. Three vectors then turn left exactly when their
 //! determinant is positive, and edges are great circles or straight lines.
 //!
@@ -10,24 +10,13 @@
 
 use shardlake_document::Number;
 
-use crate::evaluate::datum::Datum;
-use crate::functions::GeometryKind;
 use crate::functions::call::elements;
-use crate::functions::spatial::measure;
+use crate::functions::spatial::ring::{Point, signed_area};
+use crate::value::context::GeometryKind;
+use crate::value::datum::Datum;
 
 /// Positions in one shape.
 const POSITIONS_MAX: usize = 4096;
-
-pub(super) type Vector = [f64; 3];
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Point {
-    /// Longitude in degrees, or the first coordinate of the plane.
-    pub x: f64,
-    /// Latitude in degrees, or the second coordinate of the plane.
-    pub y: f64,
-    pub vector: Vector,
-}
 
 #[derive(Debug)]
 pub(super) struct Polygon {
@@ -46,20 +35,6 @@ pub(super) struct Shape {
 
 /// The description of a mistake in the coordinates of valid GeoJSON.
 pub(super) type Fault = String;
-
-impl Point {
-    pub fn new(kind: GeometryKind, x: f64, y: f64) -> Point {
-        let vector = match kind {
-            GeometryKind::Geometry => [x, y, 1.0],
-            GeometryKind::Geography => {
-                let (longitude, latitude) = (x.to_radians(), y.to_radians());
-                let across = latitude.cos();
-                [across * longitude.cos(), across * longitude.sin(), latitude.sin()]
-            }
-        };
-        Point { x, y, vector }
-    }
-}
 
 impl Shape {
     /// `None` if the value is not GeoJSON of a known type.
@@ -224,7 +199,7 @@ fn check_polygon(mut rings: Vec<Vec<Point>>, kind: GeometryKind) -> Result<Polyg
 
 /// Puts the polygon's inside on the left.
 fn turn(ring: &mut [Point], kind: GeometryKind, is_hole: bool) {
-    let is_counter_clockwise = || measure::signed_area(ring, kind) > 0.0;
+    let is_counter_clockwise = || signed_area(ring, kind) > 0.0;
     let is_wrong = match (kind, is_hole) {
         (GeometryKind::Geography, false) => false,
         (GeometryKind::Geometry, false) => !is_counter_clockwise(),

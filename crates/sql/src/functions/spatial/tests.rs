@@ -1,7 +1,7 @@
 //! Shapes as GeoJSON texts, in both kinds of geometry.
 
 use super::*;
-use crate::functions::GeometryKind::{self, Geography, Geometry};
+use crate::value::context::GeometryKind::{self, Geography, Geometry};
 use proptest::prelude::*;
 use shardlake_document::ParseLimits;
 

@@ -4,9 +4,9 @@
 //! keep their digits. Shapes nearer than a few micrometres touch. On the globe edges are the shorter great
 //! circles between their ends; the ellipsoid's geodesics stray from them by metres over long edges.
 
-use crate::functions::GeometryKind;
-use crate::functions::spatial::measure;
-use crate::functions::spatial::shape::{Point, Polygon, Shape, Vector, edges};
+use crate::functions::spatial::ring::{Point, Vector, signed_area};
+use crate::functions::spatial::shape::{Polygon, Shape, edges};
+use crate::value::context::GeometryKind;
 
 /// Touching: radians on the globe, a part of the coordinates' size in the plane.
 const TOLERANCE: f64 = 1e-12;
@@ -111,7 +111,7 @@ fn place_in_ring(kind: GeometryKind, point: Vector, ring: &[Point]) -> Place {
         }
     }
     // A small ring on the other side of the globe: the point is on its larger side.
-    if measure::signed_area(ring, kind) < 0.0 { Place::Inside } else { Place::Outside }
+    if signed_area(ring, kind) < 0.0 { Place::Inside } else { Place::Outside }
 }
 
 /// A point on an edge, a little off its middle: shapes like symmetry, and the walk must not hit a corner.

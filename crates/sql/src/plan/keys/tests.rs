@@ -7,12 +7,13 @@ use shardlake_model::{KeyComponent, KeyPath, PartitionKeyDefinition};
 use super::{component, key_filter};
 use crate::bind::{ComputedProperties, Environment, bind};
 use crate::bound::BoundQuery;
-use crate::evaluate::meter::Meter;
-use crate::evaluate::scope::{EvaluationContext, Scope};
-use crate::evaluate::{Datum, holds};
-use crate::functions::FunctionContext;
+use crate::evaluate::holds;
+use crate::evaluate::scope::Scope;
 use crate::plan::KeyFilter;
 use crate::syntax::parse;
+use crate::value::context::{EvaluationContext, FunctionContext};
+use crate::value::datum::Datum;
+use crate::value::meter::Meter;
 
 fn bound(text: &str) -> BoundQuery {
     let environment = Environment {

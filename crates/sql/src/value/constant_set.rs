@@ -7,9 +7,8 @@ use std::collections::HashSet;
 
 use shardlake_document::Value;
 
-use crate::evaluate::aggregate::identity;
-use crate::evaluate::datum::Datum;
-use crate::expression::Expression;
+use crate::value::aggregate::identity;
+use crate::value::datum::Datum;
 
 /// Shorter lists are searched linearly, which is as fast and needs no set.
 const CONSTANTS_MIN: usize = 16;
@@ -46,12 +45,6 @@ impl ConstantSet {
         Some(set)
     }
 
-    /// The set of a list in a query, if all of it are constants.
-    pub fn of_list(list: &[Expression]) -> Option<ConstantSet> {
-        let constants: Option<Vec<&Value>> = list.iter().map(constant).collect();
-        ConstantSet::of(constants?.into_iter())
-    }
-
     /// Whether the value equals one of the constants.
     pub fn contains(&self, value: &Datum<'_>) -> bool {
         match value {
@@ -66,13 +59,6 @@ impl ConstantSet {
     /// Extra steps to look a value up, besides evaluating it.
     pub fn steps(&self, value: &Datum<'_>) -> u64 {
         if value.is_compound() && !self.has_compounds { 1 } else { 2 + value.read_steps() }
-    }
-}
-
-fn constant(expression: &Expression) -> Option<&Value> {
-    match expression {
-        Expression::Literal(value) => Some(value),
-        _ => None,
     }
 }
 

@@ -6,8 +6,14 @@ use std::cmp::Ordering;
 
 use shardlake_document::{ItemProperty, ItemView, Number, RawArray, RawDocument, RawValue, Value, compare};
 
-use crate::evaluate::scalar::Scalar;
-use crate::evaluate::{COPIED_BYTES_PER_STEP, READ_BYTES_PER_STEP};
+use crate::error::SqlError;
+use crate::value::meter::{COPIED_BYTES_PER_STEP, READ_BYTES_PER_STEP};
+use crate::value::scalar::Scalar;
+
+/// Limit on a string, array or object made by an evaluation.
+pub(crate) const VALUE_SIZE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+pub(crate) type Evaluated<'s> = Result<Datum<'s>, SqlError>;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Datum<'a> {
@@ -263,10 +269,31 @@ impl<'a> Datum<'a> {
         }
     }
 
+    /// `None` for arrays and objects.
+    fn scalar(&self) -> Option<Scalar<'_>> {
+        Some(match self {
+            Datum::Undefined => Scalar::Undefined,
+            Datum::Null => Scalar::Null,
+            Datum::Bool(value) => Scalar::Bool(*value),
+            Datum::Number(number) => Scalar::Number(*number),
+            Datum::String(text) => Scalar::String(text),
+            _ => return None,
+        })
+    }
+
     /// Order of two primitive values of one type; `None` for everything else.
     pub fn order(&self, other: &Datum<'_>) -> Option<Ordering> {
-        Scalar::of_datum(self)?.order(Scalar::of_datum(other)?)
+        self.scalar()?.order(other.scalar()?)
     }
+}
+
+/// Adds to the size of a value under construction.
+pub(crate) fn grow(size: &mut usize, by: usize) -> Result<(), SqlError> {
+    *size += by;
+    if *size > VALUE_SIZE_BYTES_MAX {
+        return Err(SqlError::ResultTooLarge { size_bytes_max: VALUE_SIZE_BYTES_MAX });
+    }
+    Ok(())
 }
 
 /// Steps to look up a member of a document of this size.

@@ -3,7 +3,7 @@
 use shardlake_document::{Number, RawValue, Value, write_json_string, write_value};
 
 use crate::error::SqlError;
-use crate::evaluate::Datum;
+use crate::value::datum::Datum;
 
 /// Appends a value; false for undefined, which has no text.
 pub(crate) fn write_datum(value: &Datum<'_>, out: &mut Vec<u8>) -> Result<bool, SqlError> {

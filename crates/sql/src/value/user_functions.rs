@@ -19,11 +19,7 @@ use shardlake_document::{ParseLimits, Value};
 use shardlake_model::{ErrorKind, Result};
 
 use crate::error::SqlError;
-use crate::evaluate::datum::{Datum, value_size};
-use crate::evaluate::json_text::write_datum;
-use crate::evaluate::scope::Scope;
-use crate::evaluate::{Evaluated, VALUE_SIZE_BYTES_MAX, evaluate};
-use crate::expression::Expression;
+use crate::value::datum::{VALUE_SIZE_BYTES_MAX, value_size};
 
 /// The arguments of one call as JSON text; `None` is undefined.
 pub type Arguments = Vec<Option<String>>;
@@ -79,21 +75,6 @@ struct Batch {
     size_bytes: usize,
 }
 
-/// The value of a call: known, made now, or awaited.
-pub(crate) fn call<'s>(name: &Arc<str>, arguments: &'s [Expression], scope: &'s Scope<'s>) -> Evaluated<'s> {
-    let Some(calls) = scope.calls() else {
-        return Err(SqlError::unsupported(format!("the user-defined function '{name}'")));
-    };
-    let mut texts = Vec::with_capacity(arguments.len());
-    for argument in arguments {
-        let mut text = Vec::new();
-        let is_defined = write_datum(&evaluate(argument, scope)?, &mut text)?;
-        let text = String::from_utf8(text).expect("values are written from text");
-        texts.push(is_defined.then_some(text));
-    }
-    calls.borrow_mut().value(name, texts).map(Datum::from)
-}
-
 impl ItemCalls {
     fn find(&mut self, name: &str, arguments: &Arguments) -> Option<&mut Known> {
         let (before, after) = self.known.split_at(self.next.min(self.known.len()));
@@ -144,7 +125,7 @@ impl Calls {
         self.used = self.used_before_item;
     }
 
-    fn value(&mut self, name: &Arc<str>, arguments: Arguments) -> Result<Value, SqlError> {
+    pub fn value(&mut self, name: &Arc<str>, arguments: Arguments) -> Result<Value, SqlError> {
         if let Some(batch) = &mut self.batch {
             let item = &mut self.gathered[batch.item];
             return match item.find(name, &arguments) {

@@ -7,11 +7,21 @@ use std::collections::HashSet;
 
 use shardlake_document::{TypeTag, Value, compare, encode_ordered};
 
-use crate::bound::AggregateFunction;
 use crate::error::SqlError;
-use crate::evaluate::datum::{Datum, DatumType, value_size};
-use crate::evaluate::grow;
-use crate::evaluate::operators::number_value;
+use crate::value::arithmetic::number_value;
+use crate::value::datum::{Datum, DatumType, grow, value_size};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AggregateFunction {
+    Average,
+    Count,
+    CountIf,
+    MakeList,
+    MakeSet,
+    Max,
+    Min,
+    Sum,
+}
 
 #[derive(Debug, Clone)]
 pub(crate) enum Accumulator {

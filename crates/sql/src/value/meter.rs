@@ -20,6 +20,14 @@ const STEPS_BETWEEN_LOOKS: u64 = 4096;
 /// pages, so every page would begin a more expensive item and none would finish it.
 pub(crate) const ITEM_STEPS_MAX: u64 = 250_000_000;
 
+/// Bytes read sequentially in the time of one step.
+pub(crate) const READ_BYTES_PER_STEP: u64 = 64;
+/// Bytes per step of copying, writing JSON and other work that is slower than reading.
+pub(crate) const COPIED_BYTES_PER_STEP: u64 = 16;
+
+/// A check of the time limit, callable from any thread.
+pub type Interrupt<'q> = &'q (dyn Fn() -> bool + Send + Sync);
+
 #[derive(Debug)]
 pub struct Meter {
     steps: AtomicU64,

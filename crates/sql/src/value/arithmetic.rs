@@ -1,20 +1,14 @@
-//! Unary and binary operators on values. Wrong types give undefined.
+//! Arithmetic and bit operators on numbers.
 //!
 //! Arithmetic is that of doubles; a whole result within ±2^53 is an integer again. Bit operators are JavaScript's: operands
 //! are truncated to integers and reduced to 32 bits; results are signed, except that of `>>>`.
 
 use shardlake_document::{Number, Value};
 
-use crate::evaluate::datum::Datum;
-use crate::expression::{BinaryOperator, UnaryOperator};
+use crate::syntax::ast::{BinaryOperator, UnaryOperator};
 
-pub(crate) fn unary<'a>(operator: UnaryOperator, operand: &Datum<'_>) -> Datum<'a> {
-    match (operator, operand) {
-        (UnaryOperator::Not, Datum::Bool(value)) => Datum::Bool(!value),
-        (_, Datum::Number(number)) => of_number(operator, *number).map_or(Datum::Undefined, Datum::Number),
-        _ => Datum::Undefined,
-    }
-}
+/// The largest integer up to which doubles hold every integer exactly.
+const EXACT_INT_MAX: i64 = 1 << 53;
 
 /// `None` for operators without a numeric operand.
 pub(crate) fn of_number(operator: UnaryOperator, operand: Number) -> Option<Number> {
@@ -25,33 +19,6 @@ pub(crate) fn of_number(operator: UnaryOperator, operand: Number) -> Option<Numb
         UnaryOperator::BitNot => Some(Number::Int(i64::from(!low_32_bits(operand)))),
     }
 }
-
-pub(crate) fn binary<'a>(operator: BinaryOperator, left: &Datum<'_>, right: &Datum<'_>) -> Datum<'a> {
-    match operator {
-        BinaryOperator::Equal => left.equals(right).into(),
-        BinaryOperator::NotEqual => left.equals(right).map(|equal| !equal).into(),
-        BinaryOperator::Less => left.order(right).map(|order| order.is_lt()).into(),
-        BinaryOperator::LessOrEqual => left.order(right).map(|order| order.is_le()).into(),
-        BinaryOperator::Greater => left.order(right).map(|order| order.is_gt()).into(),
-        BinaryOperator::GreaterOrEqual => left.order(right).map(|order| order.is_ge()).into(),
-        _ => match (left, right) {
-            (Datum::Number(left), Datum::Number(right)) => Datum::Number(arithmetic(operator, *left, *right)),
-            _ => Datum::Undefined,
-        },
-    }
-}
-
-/// AND of two values.
-pub(crate) fn both<'a>(left: &Datum<'_>, right: &Datum<'_>) -> Datum<'a> {
-    match (left, right) {
-        (Datum::Bool(false), _) | (_, Datum::Bool(false)) => Datum::Bool(false),
-        (Datum::Bool(true), Datum::Bool(true)) => Datum::Bool(true),
-        _ => Datum::Undefined,
-    }
-}
-
-/// The largest integer up to which doubles hold every integer exactly.
-const EXACT_INT_MAX: i64 = 1 << 53;
 
 /// Whether the number is exactly a double.
 pub(crate) fn is_exact(number: Number) -> bool {
@@ -99,16 +66,13 @@ pub(crate) fn arithmetic(operator: BinaryOperator, left: Number, right: Number) 
     }
 }
 
-pub(crate) fn number_datum<'a>(value: f64) -> Datum<'a> {
-    Datum::Number(number(value))
-}
-
 pub(crate) fn number_value(value: f64) -> Value {
     number(value).into()
 }
 
 /// A whole number within the range of exact doubles, otherwise the double.
-fn number(value: f64) -> Number {
+#[inline]
+pub(super) fn number(value: f64) -> Number {
     const EXACT_MAX: f64 = EXACT_INT_MAX as f64;
     // The conversion cuts off the fraction, as `trunc` does, which is a call of a function on most processors.
     let is_whole = value.abs() <= EXACT_MAX && value as i64 as f64 == value;

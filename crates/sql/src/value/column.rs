@@ -2,7 +2,7 @@
 
 use shardlake_document::{Number, RawDocument};
 
-use crate::evaluate::scalar::Scalar;
+use crate::value::scalar::Scalar;
 
 /// One value for each item, in the items' order. Conditions over plain values read columns instead of the
 /// items ([`Execution::test`](crate::Execution::test)).
