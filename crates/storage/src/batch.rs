@@ -1,6 +1,9 @@
-//! The content of one commit.
+//! The content of one commit, and its place in the order.
 
 use bytes::Bytes;
+
+/// Position of a commit in the order of submissions since the shard was opened: 1, 2, 3, …
+pub type Seq = u64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op {

@@ -7,7 +7,8 @@ use bytes::Bytes;
 
 use crate::engine::EngineScan;
 use crate::range_cache::{Found, RangeCache, Seer, Stretch};
-use crate::scan::{KeptRows, is_last_chunk};
+use crate::rows::KeptRows;
+use crate::scan::is_last_chunk;
 use crate::{Answer, Row, ScanOptions, StorageError, View};
 
 pub(crate) struct CachedScan {

@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use crate::copying::{copy_files, copy_journals};
 use crate::directory::{DATABASE, mark_complete};
-use crate::journal::{self, Tolerance};
-use crate::journal_mark::Mark;
+use crate::journal;
+use crate::journal_mark::{Mark, Tolerance};
 use crate::{LogPosition, StorageError, files, wal_archive};
 
 const CHECKPOINTS: &str = "checkpoints";
@@ -89,7 +89,7 @@ fn copy(
     wal_archive::copy_links(shard, to).map_err(failed)?;
     let copied = files::check(&copy)?;
     let journals = journal::inspect(&copy, &[])?;
-    Mark::new(true, tolerance, &journals).replace(to)?;
+    Mark::new(true, tolerance, journal::known(&journals)).replace(to)?;
     let sync = || {
         for keyspace in &copied.keyspaces {
             sync_directory(&copy.join(&keyspace.folder).join("tables"))?;

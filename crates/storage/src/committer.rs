@@ -15,15 +15,15 @@
 //! thread ([`lead`]). The thread that writes holds [`Shared::writing`], takes the group under this
 //! lock, and so keeps the order.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use shardlake_stdx::Clock;
 
 use crate::large_commits::RowsPermit;
 use crate::queue::{GroupWriter, Queued, Unshown};
-use crate::shard::Shared;
+use crate::shared::{Shared, Writing};
 use crate::view::View;
 use crate::wal_archive::History;
 use crate::{Answer, Batch, Durability, Seq, StorageError};
@@ -33,41 +33,6 @@ pub(crate) const ASYNC_SYNC_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A writer commits its own group only while syncs are shorter than this: they hold up a thread of the runtime.
 const LEAD_SYNC_MAX: Duration = Duration::from_millis(1);
-
-/// State of the thread that writes.
-#[derive(Default)]
-pub(crate) struct Writing {
-    /// Since when something applied waits for a sync, with [`Durability::Async`].
-    unsynced_since: Option<Duration>,
-}
-
-impl Shared {
-    /// Marks the keys of a group in the caches before the group is applied.
-    pub fn mark_hot(&self, batches: &[Batch], last: Seq) {
-        self.hot.mark(batches, last);
-        self.range_cache.mark(batches, last);
-    }
-
-    pub fn lock_writing(&self) -> MutexGuard<'_, Writing> {
-        // After a panic the shard is poisoned, which every user of the lock finds out.
-        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has everything up to `seq` synced without waiting for the interval of [`Durability::Async`].
-    pub fn want_sync(&self, seq: Seq) {
-        self.sync_wanted.fetch_max(seq, Ordering::AcqRel);
-        self.queue.call_committer();
-    }
-
-    pub fn is_sync_wanted(&self) -> bool {
-        self.sync_wanted.load(Ordering::Acquire) > *self.durable.borrow()
-    }
-
-    /// Returns when no thread writes any more.
-    pub fn wait_for_writer(&self) {
-        drop(self.lock_writing());
-    }
-}
 
 pub(crate) struct Committer {
     shared: Arc<Shared>,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 
 use crate::engine::EngineScan;
-use crate::scan::KeptRows;
+use crate::rows::KeptRows;
 use crate::{Answer, Batch, Engine, EngineView, Lookup, MemoryEngine, Row, ScanOptions, Value};
 
 /// Clones share everything, so that a test keeps its hands on an engine that it gave to a shard.

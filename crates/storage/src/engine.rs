@@ -12,13 +12,8 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use crate::scan::KeptRows;
 use crate::shard_metrics::EngineState;
-use crate::{Answer, Batch, KeptFiles, LogPosition, Lookup, Resolve, ScanOptions, StorageError};
-
-/// Stored bytes: cheap to clone, and on a local disk a slice of the cached block.
-pub type Value = Bytes;
-pub type Row = (Bytes, Value);
+use crate::{Answer, Batch, KeptFiles, KeptRows, LogPosition, Lookup, Resolve, Row, StorageError, Value};
 
 /// Keys are 1 to this many bytes; [`crate::Shard::commit`] refuses others.
 pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
@@ -200,6 +195,34 @@ pub trait EngineView: Send + Sync {
     fn reads_at_once(&self) -> bool {
         false
     }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScanOptions {
+    pub reverse: bool,
+    /// Rows of the whole scan.
+    pub limit: Option<usize>,
+    /// How much an engine over a slow store fetches before it is asked; 0 leaves that to the engine.
+    pub read_ahead_bytes: usize,
+    /// False for copies, sweeps and checks: rows that these read once must not push out rows that
+    /// clients read often.
+    pub fills_cache: bool,
+}
+
+impl Default for ScanOptions {
+    fn default() -> Self {
+        ScanOptions { reverse: false, limit: None, read_ahead_bytes: 0, fills_cache: true }
+    }
+}
+
+impl ScanOptions {
+    /// Options for reading much of a range, once.
+    pub const SWEEP: ScanOptions =
+        ScanOptions { reverse: false, limit: None, read_ahead_bytes: 1024 * 1024, fills_cache: false };
+    pub const CHUNK_ROWS: usize = 256;
+    pub const CHUNK_BYTES: usize = 256 * 1024;
+    /// Rows passed over at a time when they are only counted.
+    pub const COUNTED_ROWS: usize = 2048;
 }
 
 /// A scan in progress; it keeps its view alive.

@@ -22,11 +22,12 @@ use crate::checkpoint::SCRATCH;
 use crate::copying::{copy_files, copy_journals};
 use crate::directory::{DATABASE, find_complete, lock_for_looking};
 use crate::files::{self, Files};
-use crate::journal::{self, Inspected, Records, Tolerance};
-use crate::local::{Purpose, open_database};
+use crate::journal::{self, Inspected, Records};
+use crate::journal_mark::Tolerance;
+use crate::local_database::{Purpose, open_database};
 use crate::local_view::LocalView;
 use crate::slow_reads::SlowReads;
-use crate::{Answer, Batch, Engine, EngineView, LogPosition, Shard, ShardOptions, StorageError};
+use crate::{Answer, Batch, Engine, EngineView, LogPosition, StorageError};
 
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 const TABLES_OPEN_MAX: usize = 64;
@@ -45,22 +46,6 @@ pub struct TornWrite {
     pub journal: PathBuf,
     pub at: u64,
     pub size_bytes: u64,
-}
-
-impl Shard {
-    /// Opens the content of `directory` as a shard to read; files that fjall has to write are made
-    /// below `scratch`, and are removed with the last handle. Servers cannot open the shard
-    /// meanwhile.
-    pub async fn inspect(
-        directory: &Path,
-        scratch: &Path,
-    ) -> Result<(Shard, InspectionReport), StorageError> {
-        let (directory, scratch) = (directory.to_owned(), scratch.to_owned());
-        let open = tokio::task::spawn_blocking(move || Inspection::open(&directory, &scratch));
-        let opened = open.await.map_err(|error| StorageError::io(format!("opening failed: {error}")))?;
-        let (engine, report) = opened?;
-        Ok((Shard::with_engine(Arc::new(engine), &ShardOptions::memory())?, report))
-    }
 }
 
 pub(crate) struct Inspection {

@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::StorageError;
-use crate::journal_mark::{Known, Mark};
+use crate::journal_mark::{Known, Mark, Tolerance};
 use crate::synced::Synced;
 
 /// The unit of `st_blocks` for every disk.
@@ -43,19 +43,16 @@ const END_BYTES: usize = 13;
 const WRITE_HEAD_BYTES: usize = 21;
 const CLEAR_BYTES: usize = 9;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tolerance {
-    /// Every batch was synced before the next was written: only the last one can be torn.
-    LastBatch,
-    /// Several unsynced batches: a power cut may leave a good one behind a torn one.
-    AnyTail,
-}
-
 /// A journal that was walked to its end.
 pub(crate) struct Inspected {
     pub path: PathBuf,
     pub known: Known,
     torn: Option<Torn>,
+}
+
+/// Each of them as far as its batches are good.
+pub(crate) fn known(journals: &[Inspected]) -> Vec<Known> {
+    journals.iter().map(|journal| journal.known).collect()
 }
 
 /// All journals, oldest first. Changes nothing. For the part that `known` covers, relies on the

@@ -24,10 +24,17 @@ use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::StorageError;
-use crate::journal::{Inspected, Tolerance};
 
 pub(crate) const NAME: &str = "JOURNALS";
 const FORM: &str = "shardlake journals 1";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tolerance {
+    /// Every batch was synced before the next was written: only the last one can be torn.
+    LastBatch,
+    /// Several unsynced batches: a power cut may leave a good one behind a torn one.
+    AnyTail,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mark {
@@ -52,10 +59,6 @@ pub(crate) struct Known {
 pub struct LogPosition(pub(crate) Vec<Known>);
 
 impl LogPosition {
-    pub(crate) fn of(journals: &[Inspected]) -> LogPosition {
-        LogPosition(journals.iter().map(|journal| journal.known).collect())
-    }
-
     /// Bytes of a journal before the place.
     pub(crate) fn bytes_before(&self, number: u64) -> u64 {
         self.0.iter().find(|known| known.number == number).map_or(0, |known| known.good_bytes)
@@ -63,8 +66,8 @@ impl LogPosition {
 }
 
 impl Mark {
-    pub fn new(is_closed: bool, tolerance: Tolerance, journals: &[Inspected]) -> Mark {
-        Mark { is_closed, tolerance, journals: journals.iter().map(|journal| journal.known).collect() }
+    pub fn new(is_closed: bool, tolerance: Tolerance, journals: Vec<Known>) -> Mark {
+        Mark { is_closed, tolerance, journals }
     }
 
     pub fn of(&self, number: u64) -> Option<Known> {

@@ -29,8 +29,8 @@ use futures::future::BoxFuture;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::directory::{DATABASE, complete_format, find_complete, lock_for_looking};
-use crate::journal::{self, Records, Tolerance};
-use crate::journal_mark::{self, Mark};
+use crate::journal::{self, Records};
+use crate::journal_mark::{self, Mark, Tolerance};
 use crate::{StorageError, files, wal_archive};
 
 /// Checksum of a whole table, as the version that names the table has it.
@@ -102,7 +102,7 @@ impl KeptFiles {
             kept.add(path, journal.known.good_bytes, None, Content::InPlace);
         }
         let tolerance = records.mark.map_or(Tolerance::LastBatch, |mark| mark.tolerance);
-        let mark = Mark::new(true, tolerance, &journals).text();
+        let mark = Mark::new(true, tolerance, journal::known(&journals)).text();
         kept.add_made(journal_mark::NAME, mark.into_bytes());
         for journal in wal_archive::kept_journals(directory)? {
             kept.add(journal.name, journal.size_bytes, None, Content::Elsewhere(journal.path));

@@ -3,6 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `shard.rs` | the handle: queueing commits, watermarks, reads, closing |
+//! | `shared.rs` | the state that handles and the committer share |
 //! | `options.rs`, `pending_commit.rs` | options to open a shard; a writer's handle of its commit |
 //! | `bulk.rs` | work on whole ranges: dropping, filling, measuring |
 //! | `queue.rs` | queued commits and how they are cut into groups |
@@ -11,7 +12,8 @@
 //! | `large_commits.rs` | permits of large commits, so that small ones never have many rows before them |
 //! | `background_pace.rs`, `background.rs` | how much of its time background work may take; its pieces and rests |
 //! | `engine.rs` | interface of an engine |
-//! | `local.rs`, `local_view.rs` | the engine on a local disk, with fjall |
+//! | `rows.rs` | rows, and rows of a range that is kept in memory |
+//! | `local.rs`, `local_view.rs`, `local_database.rs` | the engine on a local disk, with fjall; opening its database |
 //! | `slow_reads.rs`, `readers.rs` | whether its reads are quick, and the threads that do them when they are not |
 //! | `memory.rs` | the engine in memory |
 //! | `object/` | the engine on an object store, with SlateDB (feature `object-storage`) |
@@ -35,7 +37,7 @@
 //! | `range_cache.rs`, `cached_scan.rs` | ranges that are scanned again and again; a scan of them and of the gaps between |
 //! | `answer.rs` | an answer that is there at once or comes later |
 //! | `witness.rs` | proves that no planner waits for an engine while it plans a commit |
-//! | `batch.rs`, `error.rs` | a commit's content; errors |
+//! | `batch.rs`, `error.rs` | a commit's content and its place in the order; errors |
 //! | `fault.rs`, `slow.rs` | for tests: an engine that fails and forgets on purpose, and one far away |
 //! | `suite.rs` | for tests: requirements on every engine |
 //!
@@ -74,6 +76,7 @@ mod key_kinds;
 mod large_commits;
 mod lease;
 mod local;
+mod local_database;
 mod local_view;
 mod memory;
 mod memtable_reclaim;
@@ -88,10 +91,12 @@ mod readers;
 mod replay;
 mod restore_point;
 mod row_cache;
+mod rows;
 mod scan;
 mod shard;
 mod shard_metrics;
 mod shard_set_checkpoint;
+mod shared;
 #[cfg(feature = "testing")]
 pub mod slow;
 mod slow_reads;
@@ -107,10 +112,10 @@ pub mod witness;
 
 pub use answer::{Answer, Lookup, Resolve};
 pub use background::PacedWork;
-pub use batch::{Batch, Op};
+pub use batch::{Batch, Op, Seq};
 pub use bulk::{BulkLoad, RangeStats};
 pub use cached_view::CachedView;
-pub use engine::{CONCURRENT_READS_MAX, Engine, EngineScan, EngineView, KEY_BYTES_MAX, Row, Value};
+pub use engine::{CONCURRENT_READS_MAX, Engine, EngineScan, EngineView, KEY_BYTES_MAX, ScanOptions};
 pub use error::StorageError;
 pub use inspection::{InspectionReport, TornWrite};
 pub use journal_mark::LogPosition;
@@ -124,8 +129,9 @@ pub use pending_commit::PendingCommit;
 pub use range_cache::LayoutOf;
 pub use replay::{Reached, Replay};
 pub use row_cache::{CachedRow, Found};
-pub use scan::{Chunk, Extract, KeptRows, Scan, ScanOptions};
-pub use shard::{Seq, Shard};
+pub use rows::{Chunk, Extract, KeptRows, Row, Value};
+pub use scan::Scan;
+pub use shard::Shard;
 pub use shard_metrics::{CacheState, CompactionState, EngineState, ShardMetrics};
 pub use view::View;
 pub use wal_archive::{HistoryOptions, Stamp};

@@ -26,19 +26,14 @@
 //!
 //! `clear`, keyspace deletion and separated values are not used.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fjall::config::{BlockSizePolicy, CompressionPolicy, TableCut};
-use fjall::{
-    AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, LsmError, OwnedWriteBatch,
-    PersistMode,
-};
+use fjall::{AbstractTree, Database, Keyspace, OwnedWriteBatch, PersistMode};
 use shardlake_stdx::{Activity, free_disk_bytes, lower_thread_priority};
 
 use crate::directory::Directory;
@@ -46,10 +41,10 @@ use crate::disk_space::allocated_bytes;
 use crate::files;
 use crate::incremental_sync::IncrementalSync;
 use crate::inspection::Inspection;
-use crate::journal::{self, Records, Tolerance};
-use crate::journal_mark::Mark;
+use crate::journal::{self, Records};
+use crate::journal_mark::{Mark, Tolerance};
 use crate::journal_preallocation::JournalPreallocation;
-use crate::key_kinds::{KEY_KINDS, UID_BYTES};
+use crate::local_database::{Purpose, open_database};
 use crate::local_view::{LocalView, elsewhere, one_key};
 use crate::memtable_reclaim::MemtableReclaim;
 use crate::shard_metrics::{CacheState, CompactionState, EngineState};
@@ -66,8 +61,6 @@ use crate::{
 const SEALED_MEMTABLES_MAX: usize = 2;
 /// Bytes of a row in a memtable beyond its key and value.
 const ROW_OVERHEAD_BYTES: u64 = 64;
-/// Memtables never grow to fjall's own limit: the file's head gives the reason.
-const ENGINE_MEMTABLE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 const MEMTABLE_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// Tables on the first level before writers are slowed down; fjall itself stops at 30.
 const FIRST_LEVEL_TABLES_MAX: usize = 18;
@@ -75,12 +68,6 @@ const FIRST_LEVEL_TABLES_MAX: usize = 18;
 const FIRST_LEVEL_TABLES_LOAD_MAX: usize = 8;
 /// Bytes that a load writes between two syncs: a sync of the journal may have to wait for one.
 const LOAD_SYNC_BYTES: usize = 512 * 1024;
-/// Merges begin a new table behind a partition that has so much in the one before, so that dropping it is dropping tables.
-const OWN_TABLE_BYTES: u64 = 1024 * 1024;
-/// The one keyspace.
-const ROWS: &str = "rows";
-const JOURNAL_BYTES_MAX: u64 = 256 * 1024 * 1024;
-
 pub(crate) struct LocalOptions {
     pub directory: PathBuf,
     pub must_exist: bool,
@@ -124,7 +111,7 @@ impl LocalEngine {
         checkpoint::sweep(directory.path());
         let tolerance = if options.writes_through { Tolerance::AnyTail } else { Tolerance::LastBatch };
         let opened = if directory.is_new() {
-            Mark::new(false, tolerance, &[])
+            Mark::new(false, tolerance, Vec::new())
         } else {
             prepare(&directory, tolerance)?
         };
@@ -256,7 +243,8 @@ impl LocalEngine {
     fn mark_closed(&self) {
         let noted =
             journal::inspect(&self.directory.database(), &self.opened.journals).and_then(|journals| {
-                Mark::new(true, self.opened.tolerance, &journals).replace(self.directory.path())
+                Mark::new(true, self.opened.tolerance, journal::known(&journals))
+                    .replace(self.directory.path())
             });
         if let Err(error) = noted {
             tracing::warn!(%error, "the shard is closed, but cannot note it");
@@ -267,7 +255,7 @@ impl LocalEngine {
         self.database.persist(PersistMode::Buffer)?;
         // At first from where the journals ended when they were opened.
         let known = if from.0.is_empty() { &self.opened.journals } else { &from.0 };
-        Ok(LogPosition::of(&journal::measure(&self.directory.database(), known)?))
+        Ok(LogPosition(journal::known(&journal::measure(&self.directory.database(), known)?)))
     }
 
     fn sort_memtables(&self) -> Result<(), StorageError> {
@@ -301,76 +289,9 @@ fn prepare(directory: &Directory, tolerance: Tolerance) -> Result<Mark, StorageE
     let _syncs = at("syncs the journals");
     journal::sync(&journals)?;
     files::restore_lock(&database)?;
-    let opened = Mark::new(false, tolerance, &journals);
+    let opened = Mark::new(false, tolerance, journal::known(&journals));
     opened.replace(directory.path())?;
     Ok(opened)
-}
-
-/// Reason for opening a database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    Create,
-    Serve,
-    /// Nothing is sorted, so that nothing is written.
-    Inspect,
-}
-
-/// A database and the rows in it.
-pub(crate) fn open_database(
-    path: &Path,
-    (cache_bytes, tables_open_max): (u64, usize),
-    purpose: Purpose,
-) -> Result<(Database, Keyspace), StorageError> {
-    let workers = if purpose == Purpose::Inspect { 0 } else { 1 };
-    let database = Database::builder(path)
-        .cache_size(cache_bytes)
-        .max_cached_files(Some(tables_open_max))
-        .manual_journal_persist(true)
-        .journal_compression(CompressionType::None)
-        .max_journaling_size(JOURNAL_BYTES_MAX)
-        .table_cut(Some(TableCut { prefix_len: UID_BYTES, bytes_min: OWN_TABLE_BYTES }))
-        .key_kinds(KEY_KINDS)
-        .worker_threads_unchecked(workers)
-        .open()
-        .map_err(|error| not_opened(path, error))?;
-    if purpose != Purpose::Create && !database.keyspace_exists(ROWS) {
-        let what = format!("the database '{}' has lost its rows", path.display());
-        return Err(StorageError::Corrupt { what: what.into() });
-    }
-    let rows = database.keyspace(ROWS, keyspace_options).map_err(|error| not_opened(path, error))?;
-    Ok((database, rows))
-}
-
-/// Classifies an error of fjall on opening: it is damage, unless it comes from the system.
-fn not_opened(path: &Path, error: fjall::Error) -> StorageError {
-    let what = |error: String| format!("the database '{}' cannot be opened: {error}", path.display());
-    match error {
-        fjall::Error::Locked => StorageError::Locked { directory: path.to_owned() },
-        fjall::Error::Io(error) => StorageError::io(what(error.to_string())),
-        // An operator must not restore a backup over good data because the disk is full.
-        fjall::Error::Storage(LsmError::Io(error)) if !is_of_content(&error) => {
-            StorageError::io(what(error.to_string()))
-        }
-        other => StorageError::Corrupt { what: what(other.to_string()).into() },
-    }
-}
-
-/// Whether a failed read is about the content of the files, and not about the disk or the system.
-fn is_of_content(error: &io::Error) -> bool {
-    use io::ErrorKind::{InvalidData, InvalidInput, NotFound, Other, UnexpectedEof};
-    matches!(error.kind(), InvalidData | InvalidInput | NotFound | Other | UnexpectedEof)
-}
-
-fn keyspace_options() -> KeyspaceCreateOptions {
-    KeyspaceCreateOptions::default()
-        .manual_journal_persist(true)
-        .max_memtable_size(ENGINE_MEMTABLE_BYTES_MAX)
-        .data_block_size_policy(BlockSizePolicy::all(8 * 1024))
-        .data_block_compression_policy(CompressionPolicy::new([
-            CompressionType::None,
-            CompressionType::None,
-            CompressionType::Lz4,
-        ]))
 }
 
 /// Runs work on a thread that leaves the processors to threads that serve clients. It holds no
@@ -578,22 +499,5 @@ mod tests {
             put(long[1], "first"),
         ];
         assert_eq!(last_of_each_key(vec![first, second]), expected);
-    }
-
-    #[test]
-    fn a_full_disk_is_not_told_as_damage() {
-        let told = |error: io::Error| not_opened(Path::new("db"), fjall::Error::Storage(LsmError::Io(error)));
-        let full = io::Error::from(io::ErrorKind::StorageFull);
-        let full_with_its_path =
-            io::Error::new(io::ErrorKind::StorageFull, "keyspaces/0/.tmp: no space left");
-        // 5 is EIO, which has no kind.
-        for system in [full, full_with_its_path, io::Error::from_raw_os_error(5)] {
-            let error = told(system);
-            assert!(matches!(&error, StorageError::Io { .. }), "{error}");
-        }
-        for damage in [io::ErrorKind::UnexpectedEof, io::ErrorKind::InvalidData, io::ErrorKind::NotFound] {
-            let error = told(damage.into());
-            assert!(matches!(&error, StorageError::Corrupt { .. }), "{error}");
-        }
     }
 }

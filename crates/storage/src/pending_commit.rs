@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 use crate::committer::lead;
-use crate::shard::Shared;
+use crate::shared::Shared;
 use crate::{Seq, StorageError, witness};
 
 /// A queued commit; resolves when it may be acknowledged.

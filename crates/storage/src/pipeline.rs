@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::committer::{ASYNC_SYNC_INTERVAL, PoisonOnPanic};
 use crate::large_commits::RowsPermit;
 use crate::queue::{GroupWriter, Queued, Unshown};
-use crate::shard::Shared;
+use crate::shared::Shared;
 use crate::view::View;
 use crate::wal_archive::History;
 use crate::{Durability, Seq, StorageError};

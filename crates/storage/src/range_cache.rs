@@ -37,7 +37,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::Row;
 use crate::batch::Batch;
-use crate::scan::RowsInMemory;
+use crate::rows::RowsInMemory;
 use crate::shard_metrics::{CacheState, LookupCounts};
 
 /// The number of a commit, and of a view: its last commit.

@@ -5,35 +5,32 @@
 //! both as the [`Seq`] of the last commit. Reads show the acknowledged state (`view.rs`); only a
 //! planner, whose commit follows those before it, reads the applied state.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use shardlake_stdx::{DurationHistogram, UnderWay};
-use tokio::sync::{Notify, OnceCell, oneshot, watch};
+use shardlake_stdx::UnderWay;
+use tokio::sync::{OnceCell, oneshot};
 
-use crate::background::{Foreground, PacedWork};
+use crate::background::PacedWork;
 use crate::checkpoint::check_name;
-use crate::committer::{Committer, Writing, in_the_call};
-use crate::large_commits::{LargeCommits, RowsPermit, SMALL_COMMIT_ROWS};
+use crate::committer::{Committer, in_the_call};
+use crate::inspection::Inspection;
+use crate::large_commits::{RowsPermit, SMALL_COMMIT_ROWS};
 use crate::local::{LocalEngine, LocalOptions};
 use crate::pipeline::Pipeline;
-use crate::queue::{Bell, Queue, Queued};
+use crate::queue::Queued;
 use crate::range_cache::{LayoutOf, RangeCache};
 use crate::row_cache::{Found, RowCache};
 use crate::shard_metrics::ShardMetrics;
+use crate::shared::Shared;
 #[cfg(feature = "testing")]
 use crate::slow::SlowEngine;
-use crate::sync_under_way::SyncUnderWay;
-use crate::view::Shown;
-use crate::wal_archive::History;
 use crate::{
-    Answer, Batch, Durability, Engine, EngineKind, KEY_BYTES_MAX, Lookup, MemoryEngine, PendingCommit, Row,
-    ShardOptions, StorageError, Value, View, witness,
+    Answer, Batch, Durability, Engine, EngineKind, InspectionReport, KEY_BYTES_MAX, Lookup, MemoryEngine,
+    PendingCommit, Row, Seq, ShardOptions, StorageError, Value, View, witness,
 };
-
-/// Position of a commit in the order of submissions since the shard was opened: 1, 2, 3, …
-pub type Seq = u64;
 
 /// A store takes a sync in less, unless it fails.
 const SYNC_MAX: Duration = Duration::from_secs(5);
@@ -52,62 +49,6 @@ struct ShardInner {
 enum Running {
     Thread(std::thread::JoinHandle<()>),
     Task(tokio::task::JoinHandle<()>),
-}
-
-/// State shared by handles and the committer.
-pub(crate) struct Shared {
-    pub shown: Shown,
-    pub hot: Arc<RowCache>,
-    pub range_cache: Arc<RangeCache>,
-    pub engine: Arc<dyn Engine>,
-    /// As the engine reports; asked with each commit.
-    pub answers_later: bool,
-    pub durability: Durability,
-    pub queue: Queue,
-    pub applied: AtomicU64,
-    pub durable: watch::Sender<Seq>,
-    /// The last commit whose sync a caller waits for.
-    pub sync_wanted: AtomicU64,
-    pub poisoned: OnceLock<StorageError>,
-    /// Over an engine that answers later.
-    pub sync_under_way: SyncUnderWay,
-    /// Held by the thread that takes a group from the queue and writes it.
-    pub writing: Mutex<Writing>,
-    /// Held over an engine that answers later, while a group is applied.
-    pub applying: tokio::sync::Mutex<()>,
-    /// The last group had one member and was written quickly: a writer may as well write its own.
-    pub lone: AtomicBool,
-    pub large_commits: LargeCommits,
-    pub foreground: Arc<Foreground>,
-    /// Where the log is kept: [`Shard::keep_history`].
-    pub history: OnceLock<History>,
-    /// Durations of the engine's syncs.
-    pub syncs: DurationHistogram,
-}
-
-impl Shared {
-    /// Records the first failure, and returns the error for later writers.
-    pub fn poison(&self, reason: &StorageError) -> StorageError {
-        let error = self.poisoned.get_or_init(|| {
-            if let StorageError::Fenced { .. } | StorageError::NotLeased = reason {
-                tracing::warn!(%reason, "a shard refuses writes from now on: it is not this process's any more");
-                return reason.clone();
-            }
-            if let StorageError::Ended { .. } = reason {
-                tracing::error!(%reason, "a shard refuses writes from now on");
-                return reason.clone();
-            }
-            tracing::error!(%reason, "a shard refuses writes from now on: free space or replace the disk, then restart");
-            StorageError::Poisoned { reason: reason.to_string().into() }
-        });
-        // Tasks that wait for durability must check again.
-        self.durable.send_modify(|_| {});
-        error.clone()
-    }
-
-    pub fn check(&self) -> Result<(), StorageError> {
-        self.poisoned.get().map_or(Ok(()), |error| Err(error.clone()))
-    }
 }
 
 impl std::fmt::Debug for Shard {
@@ -141,31 +82,24 @@ impl Shard {
         Shard::with_engine(engine, &options)
     }
 
+    /// Opens the content of `directory` as a shard to read; files that fjall has to write are made
+    /// below `scratch`, and are removed with the last handle. Servers cannot open the shard
+    /// meanwhile.
+    pub async fn inspect(
+        directory: &Path,
+        scratch: &Path,
+    ) -> Result<(Shard, InspectionReport), StorageError> {
+        let (directory, scratch) = (directory.to_owned(), scratch.to_owned());
+        let open = tokio::task::spawn_blocking(move || Inspection::open(&directory, &scratch));
+        let opened = open.await.map_err(|error| StorageError::io(format!("opening failed: {error}")))?;
+        let (engine, report) = opened?;
+        Ok((Shard::with_engine(Arc::new(engine), &ShardOptions::memory())?, report))
+    }
+
     /// A shard over an engine that is open. In a runtime, where the engine answers later.
     pub fn with_engine(engine: Arc<dyn Engine>, options: &ShardOptions) -> Result<Shard, StorageError> {
         let answers_later = engine.answers_later();
-        let bell = if answers_later { Bell::Task(Notify::new()) } else { Bell::Thread(Condvar::new()) };
-        let shared = Arc::new(Shared {
-            shown: Shown::new(&*engine),
-            hot: Arc::new(RowCache::new(options.hot_rows_bytes())),
-            range_cache: Arc::new(RangeCache::new(options.hot_ranges_bytes())),
-            engine,
-            answers_later,
-            durability: options.durability,
-            queue: Queue::new(bell, options.queue_commits_max, options.queue_bytes_max),
-            applied: AtomicU64::new(0),
-            durable: watch::Sender::new(0),
-            sync_wanted: AtomicU64::new(0),
-            poisoned: OnceLock::new(),
-            sync_under_way: SyncUnderWay::default(),
-            writing: Mutex::default(),
-            applying: tokio::sync::Mutex::default(),
-            lone: AtomicBool::new(false),
-            large_commits: LargeCommits::default(),
-            foreground: Arc::default(),
-            history: OnceLock::new(),
-            syncs: DurationHistogram::default(),
-        });
+        let shared = Arc::new(Shared::new(engine, options));
         let committer = if answers_later {
             Running::Task(tokio::spawn(Pipeline::new(shared.clone()).run()))
         } else {

@@ -37,7 +37,8 @@ use futures::future::{BoxFuture, join_all, try_join_all};
 
 use crate::checkpoint::check_name;
 use crate::committer::in_the_call;
-use crate::shard::{Shared, blocking};
+use crate::shard::blocking;
+use crate::shared::Shared;
 use crate::{KeptFiles, LogPosition, Shard, StorageError, View};
 
 /// Checkpoints that are made at a time: each waits for its disk most of the time.

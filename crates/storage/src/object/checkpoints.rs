@@ -10,56 +10,58 @@ use slatedb::object_store::ObjectStore;
 use slatedb::object_store::path::Path;
 use slatedb::{Checkpoint, DbReader, DbReaderMode};
 
+use super::database::Database;
+use super::errors::failed;
+use super::filters::IsScanned;
+use super::options::Place;
 use super::settings::{self, SharedCache, Uid};
 use super::view::ObjectView;
-use super::{IsScanned, ObjectEngine, Place, failed, files, filters, whole_log};
+use super::{files, filters, whole_log};
 use crate::{Answer, Batch, Engine, EngineView, KeptFiles, Shard, ShardOptions, StorageError};
 
 /// A checkpoint is read seldom, while the shard itself is in use.
 const CACHE_BYTES: u64 = 16 << 20;
 
-pub(super) async fn make(engine: &ObjectEngine, name: &str) -> Result<(), StorageError> {
-    if find(engine, name).await?.is_some() {
+pub(super) async fn make(database: &Database, name: &str) -> Result<(), StorageError> {
+    if find(database, name).await?.is_some() {
         return Err(StorageError::CheckpointExists);
     }
     let options = CheckpointOptions { name: Some(name.to_owned()), ..CheckpointOptions::default() };
-    let made = engine.slate().create_checkpoint(CheckpointScope::All, &options).await;
-    made.map(|_| ()).map_err(|error| engine.failed(&error))
+    let made = database.slate().create_checkpoint(CheckpointScope::All, &options).await;
+    made.map(|_| ()).map_err(|error| database.failed(&error))
 }
 
 /// Freezes the applied state; the returned future stores it.
 pub(super) async fn begin(
-    engine: &ObjectEngine,
+    database: &Database,
     name: &str,
 ) -> Result<BoxFuture<'static, Result<(), StorageError>>, StorageError> {
     let options = CheckpointOptions { name: Some(name.to_owned()), ..CheckpointOptions::default() };
-    let begun = engine.slate().begin_checkpoint(CheckpointScope::All, &options).await;
-    let (begun, epoch) = (begun.map_err(|error| engine.failed(&error))?, engine.database.epoch());
+    let begun = database.slate().begin_checkpoint(CheckpointScope::All, &options).await;
+    let (begun, epoch) = (begun.map_err(|error| database.failed(&error))?, database.epoch());
     Ok(Box::pin(async move { begun.wait().await.map(|_| ()).map_err(|error| failed(&error, epoch + 1)) }))
 }
 
-pub(super) async fn open(engine: &ObjectEngine, name: &str) -> Result<Arc<dyn Engine>, StorageError> {
-    let found = find(engine, name).await?.ok_or(StorageError::CheckpointMissing)?;
+pub(super) async fn open(database: &Database, name: &str) -> Result<Arc<dyn Engine>, StorageError> {
+    let found = find(database, name).await?.ok_or(StorageError::CheckpointMissing)?;
     let mode = DbReaderMode::Checkpoint(found.id);
     let cache = settings::cache(CACHE_BYTES);
-    Ok(Arc::new(
-        Kept::open(engine.database.place().clone(), mode, (cache, 0), engine.database.epoch()).await?,
-    ))
+    Ok(Arc::new(Kept::open(database.place().clone(), mode, (cache, 0), database.epoch()).await?))
 }
 
-pub(super) async fn names(engine: &ObjectEngine) -> Result<Vec<String>, StorageError> {
-    let found = engine.admin().list_checkpoints(None).await.map_err(|error| engine.failed(&error))?;
+pub(super) async fn names(database: &Database) -> Result<Vec<String>, StorageError> {
+    let found = database.admin().list_checkpoints(None).await.map_err(|error| database.failed(&error))?;
     Ok(found.into_iter().filter_map(|checkpoint| checkpoint.name).collect())
 }
 
-pub(super) async fn files(engine: &ObjectEngine, name: &str) -> Result<KeptFiles, StorageError> {
-    let found = find(engine, name).await?.ok_or(StorageError::CheckpointMissing)?;
-    let place = engine.database.place();
-    let with_log = match engine.keeps_log() {
-        true => files::WithLog::Yes(engine.log_kept),
-        false => files::WithLog::No,
-    };
-    files::of_checkpoint((&place.store, &place.path), engine.admin(), found.manifest_id, with_log).await
+pub(super) async fn files(
+    database: &Database,
+    name: &str,
+    with_log: files::WithLog,
+) -> Result<KeptFiles, StorageError> {
+    let found = find(database, name).await?.ok_or(StorageError::CheckpointMissing)?;
+    let place = database.place();
+    files::of_checkpoint((&place.store, &place.path), database.admin(), found.manifest_id, with_log).await
 }
 
 /// Which state of a shard is read.
@@ -90,7 +92,7 @@ pub async fn open_to_read(options: ReadOptions) -> Result<Shard, StorageError> {
     let path = Path::from(options.path.as_str());
     let admin = Admin::builder(path.clone(), options.store.clone()).build();
     let missing = StorageError::Missing { directory: options.path.into() };
-    let failed = |error: slatedb::Error| super::failed(&error, 0);
+    let failed = |error: slatedb::Error| failed(&error, 0);
     let mode = match options.moment {
         Moment::Latest => {
             let found = whole_log::read_manifest(&*options.store, &path, &admin).await?;
@@ -111,13 +113,14 @@ pub async fn open_to_read(options: ReadOptions) -> Result<Shard, StorageError> {
     Shard::with_engine(Arc::new(kept), &ShardOptions::memory())
 }
 
-pub(super) async fn remove(engine: &ObjectEngine, name: &str) -> Result<(), StorageError> {
-    let found = find(engine, name).await?.ok_or(StorageError::CheckpointMissing)?;
-    engine.admin().delete_checkpoint(found.id).await.map_err(|error| engine.failed(&error))
+pub(super) async fn remove(database: &Database, name: &str) -> Result<(), StorageError> {
+    let found = find(database, name).await?.ok_or(StorageError::CheckpointMissing)?;
+    database.admin().delete_checkpoint(found.id).await.map_err(|error| database.failed(&error))
 }
 
-async fn find(engine: &ObjectEngine, name: &str) -> Result<Option<Checkpoint>, StorageError> {
-    let found = engine.admin().list_checkpoints(Some(name)).await.map_err(|error| engine.failed(&error))?;
+async fn find(database: &Database, name: &str) -> Result<Option<Checkpoint>, StorageError> {
+    let found =
+        database.admin().list_checkpoints(Some(name)).await.map_err(|error| database.failed(&error))?;
     Ok(found.into_iter().next())
 }
 
@@ -173,9 +176,7 @@ impl Engine for Kept {
     }
 
     fn close(&self) -> Answer<'_, ()> {
-        Answer::later(async {
-            self.reader.close().await.map_err(|error| super::failed(&error, self.epoch + 1))
-        })
+        Answer::later(async { self.reader.close().await.map_err(|error| failed(&error, self.epoch + 1)) })
     }
 
     fn disk_bytes(&self) -> u64 {

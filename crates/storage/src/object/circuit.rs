@@ -34,8 +34,7 @@ use slatedb::object_store::{
 };
 use tokio::sync::watch;
 
-use super::files::below;
-use super::log::LOG;
+use super::objects::{LOG, below};
 
 const FAILURES_MAX: usize = 10;
 const FAILURES_WITHIN: Duration = Duration::from_secs(5);

@@ -28,9 +28,11 @@ use slatedb::config::{CloseOptions, FlushOptions, FlushType, WriteOptions};
 use slatedb::{CloseReason, Db, WriteBatch};
 use tokio::time::{Instant, sleep};
 
+use super::errors::failed;
+use super::open::open_database_for;
+use super::options::{ObjectOptions, Place};
 use super::settings::LOG_OBJECTS_MAX;
 use super::write_memory::{Copies, Held, SHARE_OF_A_MEMTABLE, memory_of};
-use super::{ObjectOptions, Place, failed, open_database_for};
 use crate::{Batch, Op, StorageError};
 
 const OPENS_MAX: usize = 10;
@@ -101,6 +103,11 @@ impl Database {
 
     pub fn now(&self) -> Arc<Open> {
         self.open.load_full()
+    }
+
+    /// The database as it is open now.
+    pub fn slate(&self) -> Arc<Db> {
+        self.now().database.clone()
     }
 
     pub fn epoch(&self) -> u64 {

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use slatedb::ErrorKind;
 use slatedb::compactor::{CompactionSpec, CompactionStatus, SourceId};
 
-use super::ObjectEngine;
+use super::database::Database;
 use crate::StorageError;
 
 /// The compactor looks for orders once a second, or each few seconds where there are many shards.
@@ -26,48 +26,48 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const REFUSALS_MAX: u32 = 50;
 
 /// Drops all keys with the prefix of a segment, to which no task writes any more.
-pub(super) async fn drop_segment(engine: &ObjectEngine, segment: Bytes) -> Result<(), StorageError> {
-    engine.database.flush(slatedb::config::FlushType::MemTable).await?;
+pub(super) async fn drop_segment(database: &Database, segment: Bytes) -> Result<(), StorageError> {
+    database.flush(slatedb::config::FlushType::MemTable).await?;
     let mut refusals = 0;
     loop {
-        while is_busy(engine, &segment).await? {
+        while is_busy(database, &segment).await? {
             tokio::time::sleep(LOOK_AGAIN).await;
             // It ends with a database that is closed, or has another owner.
-            refresh(engine).await?;
+            refresh(database).await?;
         }
-        refresh(engine).await?;
-        let tables = tables(engine, &segment);
+        refresh(database).await?;
+        let tables = tables(database, &segment);
         if tables.is_empty() {
             return Ok(());
         }
         let order = CompactionSpec::drain_segment(segment.clone(), tables);
-        match engine.admin().submit_compaction(order).await {
+        match database.admin().submit_compaction(order).await {
             Ok(_) => {}
             // Orders are numbered by their time, and one of another partition with a later time was stored first.
             Err(error) if error.kind() == ErrorKind::Invalid && refusals < REFUSALS_MAX => {
                 refusals += 1;
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
-            Err(error) => return Err(engine.failed(&error)),
+            Err(error) => return Err(database.failed(&error)),
         }
     }
 }
 
-async fn refresh(engine: &ObjectEngine) -> Result<(), StorageError> {
-    engine.slate().refresh_manifest().await.map_err(|error| engine.failed(&error))
+async fn refresh(database: &Database) -> Result<(), StorageError> {
+    database.slate().refresh_manifest().await.map_err(|error| database.failed(&error))
 }
 
 /// All listed tables of the segment.
-fn tables(engine: &ObjectEngine, segment: &[u8]) -> Vec<SourceId> {
-    let manifest = engine.slate().manifest();
+fn tables(database: &Database, segment: &[u8]) -> Vec<SourceId> {
+    let manifest = database.slate().manifest();
     let Some(found) = manifest.segment(segment) else { return Vec::new() };
     let new = found.l0().iter().map(|table| SourceId::SstView(table.id));
     new.chain(found.compacted().iter().map(|run| SourceId::SortedRun(run.id))).collect()
 }
 
 /// Whether an order for the segment, or a merge, is not at its end.
-async fn is_busy(engine: &ObjectEngine, segment: &[u8]) -> Result<bool, StorageError> {
-    let orders = engine.admin().read_compactions(None).await.map_err(|error| engine.failed(&error))?;
+async fn is_busy(database: &Database, segment: &[u8]) -> Result<bool, StorageError> {
+    let orders = database.admin().read_compactions(None).await.map_err(|error| database.failed(&error))?;
     let ended = [CompactionStatus::Completed, CompactionStatus::Failed];
     Ok(orders.is_some_and(|orders| {
         let mut orders = orders.recent_compactions();

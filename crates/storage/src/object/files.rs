@@ -21,11 +21,13 @@ use futures::future::BoxFuture;
 use slatedb::VersionedManifest;
 use slatedb::admin::Admin;
 use slatedb::object_store::path::Path;
-use slatedb::object_store::{self, ObjectStore, ObjectStoreExt as _};
+use slatedb::object_store::{ObjectStore, ObjectStoreExt as _};
 
+use super::errors::{failed, unreadable};
 use super::log::Pack;
+use super::objects::below;
 use super::settings::LOG_KEPT;
-use super::{failed, log, whole_log};
+use super::{log, whole_log};
 use crate::kept_files::Fetch;
 use crate::{KeptFile, KeptFiles, StorageError};
 
@@ -171,17 +173,4 @@ async fn sizes(
 
 fn file(path: String, size_bytes: u64) -> KeptFile {
     KeptFile { path, size_bytes, table: None }
-}
-
-pub(super) fn below(shard: &Path, path: &str) -> Path {
-    shard.parts().chain(Path::from(path).parts()).collect()
-}
-
-pub(super) fn unreadable(place: &Path, error: &object_store::Error) -> StorageError {
-    match error {
-        object_store::Error::NotFound { .. } => {
-            StorageError::Corrupt { what: format!("'{place}' is missing").into() }
-        }
-        error => StorageError::io(format!("'{place}' cannot be read: {error}")),
-    }
 }

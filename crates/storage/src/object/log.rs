@@ -21,17 +21,16 @@ use futures::{StreamExt, TryStreamExt, stream};
 use shardlake_stdx::Clock;
 use slatedb::object_store::memory::InMemory;
 use slatedb::object_store::path::Path;
-use slatedb::object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _, PutPayload};
+use slatedb::object_store::{ObjectStore, ObjectStoreExt as _, PutPayload};
 use slatedb::{RowEntry, ValueDeletable, WalReader};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::files::{below, unreadable};
-use super::whole_log::FILLED_MAX;
-use super::{failed, whole_log};
+use super::errors::{failed, unreadable};
+use super::objects::{LOG, Object, below, place_of};
+use super::whole_log::{self, FILLED_MAX};
 use crate::wal_archive::Group;
 use crate::{Op, StorageError};
 
-pub(super) const LOG: &str = "wal";
 /// Limits of a pack: whichever is reached first.
 const OBJECTS_MAX: u64 = 256;
 const PACK_BYTES_MAX: u64 = 32 << 20;
@@ -46,16 +45,6 @@ pub(super) struct Pack {
     pub size_bytes: u64,
     head: Bytes,
     objects: Vec<Object>,
-}
-
-#[derive(Debug, Clone)]
-pub(super) struct Object {
-    pub number: u64,
-    pub place: Path,
-    size_bytes: u64,
-    stored_ms: i64,
-    /// As far as the store distinguishes versions of an object.
-    version: String,
 }
 
 /// The log that the store has of a shard, of which everything is kept for `kept_for` at least.
@@ -77,7 +66,7 @@ pub(super) async fn packs(
             return Err(whole_log::unlisted(shard, number));
         }
         filled += 1;
-        let place = whole_log::place_of(shard, number);
+        let place = place_of(shard, number);
         let found = store.head(&place).await.map_err(|error| unreadable(&place, &error))?;
         let before = objects.partition_point(|object| object.number < number);
         objects.splice(before..before, Object::of(found));
@@ -108,15 +97,6 @@ fn kept_whole(objects: &[Object], kept_for: Duration) -> &[Object] {
     let is_kept = |object: &Object| object.size_bytes > 0 && now.saturating_sub(object.stored_ms) < kept_ms;
     let first = objects.iter().position(is_kept).unwrap_or(objects.len());
     &objects[first..]
-}
-
-impl Object {
-    pub fn of(object: ObjectMeta) -> Option<Object> {
-        let number = object.location.filename()?.strip_suffix(".sst")?.parse().ok()?;
-        let version = object.e_tag.unwrap_or_else(|| object.last_modified.to_rfc3339());
-        let stored_ms = object.last_modified.timestamp_millis();
-        Some(Object { number, place: object.location, size_bytes: object.size, stored_ms, version })
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `settings.rs` | how SlateDB is set up, each line with its reason |
 //! | `database.rs` | the database of a shard, which is opened again where it ended by itself |
+//! | `options.rs`, `open.rs` | options to open a shard; opening its database for an owner |
 //! | `owner.rs` | the last owner of a shard |
 //! | `own_objects.rs` | recognises objects of the log whose answer was lost |
 //! | `filters.rs` | which keys the tables' filters are over |
@@ -13,6 +14,7 @@
 //! | `circuit.rs` | refuses requests at once while the store fails |
 //! | `disk_cache/` | parts of tables on a local disk, in front of the store |
 //! | `drops.rs` | dropping a partition by a change of the manifest |
+//! | `objects.rs`, `errors.rs` | paths of objects; errors of SlateDB and of stores |
 //! | `files.rs` | the objects of a state, for backups |
 //! | `log.rs` | the archived log, for restores to a point in time |
 //! | `tail.rs` | the log of a shard that is in use, for a copy that follows it |
@@ -34,9 +36,13 @@ mod clock;
 mod database;
 mod disk_cache;
 mod drops;
+mod errors;
 mod files;
 mod filters;
 mod log;
+mod objects;
+mod open;
+mod options;
 mod own_objects;
 mod owner;
 mod settings;
@@ -51,12 +57,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use shardlake_stdx::Clock;
 use slatedb::admin::Admin;
 use slatedb::config::{CloseOptions, FlushType};
-use slatedb::object_store::ObjectStore;
 use slatedb::object_store::path::Path;
-use slatedb::{CloseReason, Db, ErrorKind, GarbageCollectorBuilder, WalReader};
 use tokio::runtime::Handle;
 
 use crate::checkpoint::check_name;
@@ -64,59 +67,21 @@ use crate::{Answer, Batch, Engine, EngineView, KeptFiles, Lease, StorageError};
 pub use checkpoints::{Moment, ReadOptions, open_to_read};
 use circuit::Guarded;
 pub use circuit::{Circuit, CircuitEvent, Circuits};
-use clock::{Collects, SteadyClock};
 use database::Database;
 use disk_cache::Cached;
 pub use disk_cache::{DiskCache, DiskCacheEvent};
+use errors::RETRY_AFTER;
 pub use files::{WithLog, check_log, forget_checkpoints, of_closed as kept_files_of_closed};
 pub use filters::IsScanned;
 pub(crate) use log::{groups_of, unpack};
+pub use options::ObjectOptions;
+use options::Place;
 use own_objects::OwnObjects;
 pub use settings::SharedCache;
-use settings::Uid;
 pub use slatedb::object_store;
 pub use tail::ObjectTail;
 use view::ObjectView;
 pub use write_memory::WriteMemory;
-
-/// A store that does not answer is asked again after so long.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// An open whose claim was stored though the answer was lost takes the claim for another owner's.
-const OPENS_MAX: u32 = 5;
-
-#[derive(Debug, Clone)]
-pub struct ObjectOptions {
-    pub store: Arc<dyn ObjectStore>,
-    /// Path of the shard in the store.
-    pub path: String,
-    /// Where it is known to have been made.
-    pub must_exist: bool,
-    /// Epoch of this owner: see [`crate::ShardOptions::epoch`].
-    pub epoch: Option<u64>,
-    /// Without one, the process owns the shard for as long as the store takes its writes.
-    pub lease: Option<Arc<Lease>>,
-    /// Without any, requests wait for a store that fails.
-    pub circuits: Option<Circuits>,
-    /// Shared by all shards of the process.
-    pub disk_cache: Option<Arc<DiskCache>>,
-    /// Shared by all shards of the process, which have different numbers.
-    pub cache: SharedCache,
-    pub number: u64,
-    /// A quarter of the memory for rows of this shard that are in no table yet, if all shards are
-    /// written to alike.
-    pub memtable_bytes: u64,
-    /// Shared by all shards of the process.
-    pub write_memory: WriteMemory,
-    /// Number of shards of the process: they share the memory that merges read ahead into, and the
-    /// rate at which stores are asked for orders.
-    pub shards: u16,
-    /// For how long the log stays; at least a day.
-    pub log_kept: Duration,
-    /// Clock of the machine. The database has its own, which follows it and never goes back.
-    pub clock: Clock,
-    /// Keys that no filter needs to know.
-    pub is_scanned: IsScanned,
-}
 
 pub struct ObjectEngine {
     database: Arc<Database>,
@@ -124,16 +89,6 @@ pub struct ObjectEngine {
     log_kept: Duration,
     /// Backups have the log.
     keeps_log: AtomicBool,
-}
-
-/// Where a shard lies, and the runtime on which the store's sockets and timers live.
-#[derive(Clone)]
-struct Place {
-    store: Arc<dyn ObjectStore>,
-    path: Path,
-    runtime: Handle,
-    is_scanned: IsScanned,
-    circuits: Option<Circuits>,
 }
 
 impl ObjectEngine {
@@ -163,19 +118,6 @@ impl ObjectEngine {
     fn keeps_log(&self) -> bool {
         self.keeps_log.load(Ordering::Acquire)
     }
-
-    /// The database as it is open now.
-    fn slate(&self) -> Arc<Db> {
-        self.database.now().database.clone()
-    }
-
-    fn admin(&self) -> &Admin {
-        self.database.admin()
-    }
-
-    fn failed(&self, error: &slatedb::Error) -> StorageError {
-        self.database.failed(error)
-    }
 }
 
 impl Engine for ObjectEngine {
@@ -200,32 +142,35 @@ impl Engine for ObjectEngine {
         let name = name.to_owned();
         Answer::later(async move {
             check_name(&name)?;
-            checkpoints::make(self, &name).await
+            checkpoints::make(&self.database, &name).await
         })
     }
 
     fn begin_checkpoint(&self, name: &str) -> Answer<'_, BoxFuture<'static, Result<(), StorageError>>> {
         let name = name.to_owned();
-        Answer::later(async move { checkpoints::begin(self, &name).await })
+        Answer::later(async move { checkpoints::begin(&self.database, &name).await })
     }
 
     fn checkpoints(&self) -> Answer<'_, Vec<String>> {
-        Answer::later(checkpoints::names(self))
+        Answer::later(checkpoints::names(&self.database))
     }
 
     fn kept_files(&self, name: &str) -> Answer<'_, KeptFiles> {
         let name = name.to_owned();
-        Answer::later(async move { checkpoints::files(self, &name).await })
+        Answer::later(async move {
+            let with_log = if self.keeps_log() { WithLog::Yes(self.log_kept) } else { WithLog::No };
+            checkpoints::files(&self.database, &name, with_log).await
+        })
     }
 
     fn open_checkpoint(&self, name: &str) -> Answer<'_, Arc<dyn Engine>> {
         let name = name.to_owned();
-        Answer::later(async move { checkpoints::open(self, &name).await })
+        Answer::later(async move { checkpoints::open(&self.database, &name).await })
     }
 
     fn remove_checkpoint(&self, name: &str) -> Answer<'_, ()> {
         let name = name.to_owned();
-        Answer::later(async move { checkpoints::remove(self, &name).await })
+        Answer::later(async move { checkpoints::remove(&self.database, &name).await })
     }
 
     fn flush(&self) -> Answer<'_, ()> {
@@ -237,19 +182,19 @@ impl Engine for ObjectEngine {
             return Answer::Now(Ok(false));
         }
         let segment = Bytes::copy_from_slice(prefix);
-        Answer::later(async move { drops::drop_segment(self, segment).await.map(|()| true) })
+        Answer::later(async move { drops::drop_segment(&self.database, segment).await.map(|()| true) })
     }
 
     fn close(&self) -> Answer<'_, ()> {
         Answer::later(async {
             let options = CloseOptions::default().with_flush_type(Some(FlushType::MemTable));
-            let closed = self.slate().close_with_options(options).await;
-            closed.map_err(|error| self.failed(&error))
+            let closed = self.database.slate().close_with_options(options).await;
+            closed.map_err(|error| self.database.failed(&error))
         })
     }
 
     fn disk_bytes(&self) -> u64 {
-        self.slate().manifest().all_sst_views().map(|table| table.estimate_size()).sum()
+        self.database.slate().manifest().all_sst_views().map(|table| table.estimate_size()).sum()
     }
 
     /// The collector of the database leaves the log for the time that was set when it was opened.
@@ -277,92 +222,5 @@ impl Engine for ObjectEngine {
 
     fn answers_later(&self) -> bool {
         true
-    }
-}
-
-/// Opens the database for the owner that `options` name.
-async fn open_database_for(
-    options: &ObjectOptions,
-    place: &Place,
-    admin: &Admin,
-) -> Result<(Db, u64), StorageError> {
-    let mut opens = 1;
-    loop {
-        match open_database(options, place, admin).await {
-            // A later owner has left a record, and then the claim is refused.
-            Err((StorageError::Fenced { .. }, Claim::Made)) if opens < OPENS_MAX => opens += 1,
-            opened => return opened.map_err(|(error, _)| error),
-        }
-    }
-}
-
-/// How far an open came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Claim {
-    Missing,
-    /// As the last owner, under an epoch that no other process has.
-    Made,
-}
-
-async fn open_database(
-    options: &ObjectOptions,
-    place: &Place,
-    admin: &Admin,
-) -> Result<(Db, u64), (StorageError, Claim)> {
-    let missing = |error: StorageError| (error, Claim::Missing);
-    let known = whole_log::read(&*place.store, &place.path, admin).await.map_err(missing)?;
-    if known.is_none() && options.must_exist {
-        return Err(missing(StorageError::Missing { directory: options.path.as_str().into() }));
-    }
-    // Read before the claim: an owner that opens in between has a later epoch of the database, and
-    // this open is refused.
-    let writer_epoch = known.as_ref().map_or(0, |(manifest, _)| manifest.writer_epoch());
-    let epoch = owner::claim(&*place.store, &place.path, options.epoch).await.map_err(missing)?;
-    let newest = match &known {
-        Some((manifest, log)) => {
-            let reader = WalReader::new(place.path.clone(), place.store.clone());
-            let newest = clock::newest_time(&reader, admin, manifest, log).await;
-            newest.map_err(|error| missing(failed(&error, 0)))?
-        }
-        None => Duration::ZERO,
-    };
-    let clock = clock_from(newest, options);
-    let collector = GarbageCollectorBuilder::new(place.path.clone(), place.store.clone())
-        .with_options(settings::collector(options.log_kept))
-        .with_gc_filter(Arc::new(Collects(clock.clone())));
-    let builder = Db::builder(place.path.clone(), place.store.clone())
-        .with_settings(settings::of(options.memtable_bytes, options.shards))
-        .with_system_clock(clock)
-        .with_gc_builder(collector)
-        .with_sst_block_size(settings::BLOCK_SIZE)
-        .with_segment_extractor(Arc::new(Uid))
-        .with_filter_policies(filters::policies(place.is_scanned))
-        .with_expected_epoch(writer_epoch)
-        .with_db_cache(options.cache.0.clone(), options.number);
-    let claim = if options.epoch.is_some() { Claim::Made } else { Claim::Missing };
-    let database = builder.build().await.map_err(|error| (failed(&error, epoch + 1), claim))?;
-    Ok((database, epoch))
-}
-
-fn clock_from(newest: Duration, options: &ObjectOptions) -> Arc<SteadyClock> {
-    let clock = Arc::new(SteadyClock::new(options.clock.clone(), newest));
-    if let Some(lead) = clock.lead() {
-        tracing::warn!(
-            shard = options.path,
-            seconds = lead.as_secs(),
-            "the machine's clock is behind the newest write of a shard: nothing is removed from the store meanwhile"
-        );
-    }
-    clock
-}
-
-/// Converts an error of SlateDB. `epoch` is the least epoch of an owner that fenced this one.
-fn failed(error: &slatedb::Error, epoch: u64) -> StorageError {
-    match error.kind() {
-        ErrorKind::Closed(CloseReason::Fenced) => StorageError::Fenced { epoch },
-        ErrorKind::Closed(CloseReason::Clean) => StorageError::Closed,
-        ErrorKind::Unavailable => StorageError::Unavailable { retry_after: RETRY_AFTER },
-        ErrorKind::Data => StorageError::Corrupt { what: error.to_string().into() },
-        _ => StorageError::io(error),
     }
 }

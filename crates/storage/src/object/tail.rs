@@ -11,8 +11,8 @@ use slatedb::admin::Admin;
 use slatedb::object_store::path::Path;
 use slatedb::object_store::{ObjectStore, ObjectStoreExt as _};
 
-use super::files::{below, unreadable};
-use super::log::{LOG, Object};
+use super::errors::unreadable;
+use super::objects::{LOG, Object, below};
 use super::whole_log;
 use crate::StorageError;
 

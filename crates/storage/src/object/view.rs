@@ -17,8 +17,9 @@ use slatedb::{Db, DbIterator, DbReader, DbSnapshot, IterationOrder};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use super::circuit::Circuit;
 use super::database::{Database, has_ended};
-use super::{Circuit, failed};
+use super::errors::{RETRY_AFTER, failed};
 use crate::engine::EngineScan;
 use crate::{Answer, EngineView, Lookup, Row, ScanOptions, StorageError, Value};
 
@@ -219,7 +220,7 @@ fn ended(error: &slatedb::Error) -> StorageError {
 }
 
 fn silent() -> StorageError {
-    StorageError::Unavailable { retry_after: super::RETRY_AFTER }
+    StorageError::Unavailable { retry_after: RETRY_AFTER }
 }
 
 fn at_once_or_later<'a, T: 'a>(mut read: InRuntime<'a, T>) -> Answer<'a, T> {

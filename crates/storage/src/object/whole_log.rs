@@ -27,9 +27,8 @@ use slatedb::admin::Admin;
 use slatedb::object_store::path::Path;
 use slatedb::object_store::{self, ObjectStore, ObjectStoreExt as _, PutPayload};
 
-use super::failed;
-use super::files::{below, unreadable};
-use super::log::{LOG, Object};
+use super::errors::{failed, unreadable};
+use super::objects::{LOG, Object, below, place_of};
 use crate::StorageError;
 
 /// Lists of one log at most: a list that lacks an object which the store has is read again.
@@ -183,8 +182,4 @@ async fn is_missing(store: &dyn ObjectStore, place: &Path) -> Result<bool, Stora
         Err(object_store::Error::NotFound { .. }) => Ok(true),
         Err(error) => Err(unreadable(place, &error)),
     }
-}
-
-pub(super) fn place_of(shard: &Path, number: u64) -> Path {
-    below(shard, &format!("{LOG}/{number:020}.sst"))
 }

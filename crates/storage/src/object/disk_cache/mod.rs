@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `mod.rs` | which requests it answers, and how the missing parts are fetched |
 //! | `parts.rs` | which parts are kept, by their last use; reading, writing and removing their files |
-//! | `part_file.rs` | the bytes of one file |
+//! | `part_file.rs` | a part, and the bytes of its file |
 //!
 //! A table is cut into parts of 256 KiB. A read takes its parts from files, fetches those that are missing from the store in one
 //! request, and leaves them to be written behind its back:
@@ -40,31 +40,12 @@ use slatedb::object_store::{
 };
 use slatedb::object_store_tag::{ObjectStoreCallTag, SstType, TableStoreKind};
 
-pub use parts::DiskCache;
-use parts::{Part, PartName};
+use part_file::{PART_BYTES, Part};
+use parts::PartName;
+pub use parts::{DiskCache, DiskCacheEvent};
 
-/// One request to a cloud takes as long for so much as for a block.
-const PART_BYTES: u64 = 256 << 10;
 /// Longer reads are not for something that is asked for again.
 const READ_BYTES_MAX: u64 = 2 << 20;
-
-/// Size of a part of an object of so many bytes.
-fn size_of_part(number: u64, object_bytes: u64) -> u64 {
-    object_bytes.saturating_sub(number.saturating_mul(PART_BYTES)).min(PART_BYTES)
-}
-
-/// Events that an operator may want to count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DiskCacheEvent {
-    /// A part was read from its file.
-    Hit,
-    /// A part was fetched from the store.
-    Miss,
-    /// A file had not the content that was written.
-    Damaged,
-    /// A file could not be written.
-    NotKept,
-}
 
 /// A store behind the cache.
 pub(super) struct Cached {

@@ -1,4 +1,4 @@
-//! The bytes of a file of the cache.
+//! A part of a table, and the bytes of its file in the cache.
 //!
 //! ```text
 //! "shardlake part 1" │ checksum u64 │ bytes of the object u64 │ number u64 │ length of the path u32 │ path │ content    little-endian
@@ -9,13 +9,24 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::parts::Part;
-use super::size_of_part;
-
+/// One request to a cloud takes as long for so much as for a block.
+pub(super) const PART_BYTES: u64 = 256 << 10;
 const MAGIC: &[u8; 16] = b"shardlake part 1";
 const CHECKSUM_BYTES: usize = 8;
 /// Behind the checksum, before the path.
 const NUMBERS_BYTES: usize = 20;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Part {
+    pub content: Bytes,
+    /// Size of the whole table.
+    pub object_bytes: u64,
+}
+
+/// Size of a part of an object of so many bytes.
+fn size_of_part(number: u64, object_bytes: u64) -> u64 {
+    object_bytes.saturating_sub(number.saturating_mul(PART_BYTES)).min(PART_BYTES)
+}
 
 pub(super) fn encode(path: &str, number: u64, part: &Part) -> Bytes {
     let mut rest = BytesMut::with_capacity(NUMBERS_BYTES + path.len() + part.content.len());
@@ -51,7 +62,6 @@ pub(super) fn decode(mut file: Bytes, path: &str, number: u64) -> Option<Part> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::PART_BYTES;
     use super::*;
 
     #[test]

@@ -17,12 +17,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use bytes::Bytes;
 use slatedb::object_store::path::Path;
 use tokio::sync::Semaphore;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::{DiskCacheEvent, part_file};
+use super::part_file::{self, Part};
 use crate::StorageError;
 
 const LOCK: &str = "lock";
@@ -34,16 +33,22 @@ const WRITES_MAX: usize = 32;
 /// Files that are read at a time: each by a thread, for which the allocator keeps megabytes.
 const READS_MAX: usize = 16;
 
+/// Events that an operator may want to count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskCacheEvent {
+    /// A part was read from its file.
+    Hit,
+    /// A part was fetched from the store.
+    Miss,
+    /// A file had not the content that was written.
+    Damaged,
+    /// A file could not be written.
+    NotKept,
+}
+
 /// Hash of the table and the number of the part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct PartName(u128);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Part {
-    pub content: Bytes,
-    /// Size of the whole table.
-    pub object_bytes: u64,
-}
 
 /// A directory with parts of tables.
 pub struct DiskCache {

@@ -8,7 +8,7 @@ use super::Ratchet;
 use super::sources::{Source, Sources};
 
 /// Guards, which lend their content inside of one crate.
-const GUARDS: [&str; 2] = ["crates/partition/src/sequencer.rs", "crates/storage/src/scan.rs"];
+const GUARDS: [&str; 2] = ["crates/partition/src/sequencer.rs", "crates/storage/src/rows.rs"];
 
 /// Files that define commands, and replies to them.
 const COMMANDS: [&str; 7] = [
