@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use shardlake_model::Result;
+use shardlake_routing::LogicalKey;
 use shardlake_stdx::{Timestamp, UnderWay};
 use shardlake_storage::{Batch, PendingCommit, RowsPermit, SMALL_COMMIT_ROWS, ScanOptions, Seq};
 
@@ -22,14 +23,12 @@ use crate::index::Maintained;
 use crate::interactive::WriteTurn;
 use crate::keys;
 use crate::oldest::{LIST_MAX, Oldest, Placed};
-use crate::operation::LogicalKey;
 use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::sequencer::{Sequencer, SequencerGuard};
 use crate::shape::ContainerSchema;
-use crate::transaction::{PlannedCommit, Transaction, View};
-use crate::writes::Base;
+use crate::write::{Base, PlanInput, PlannedCommit, Switches, Transaction};
 
 /// A plannable unit of work.
 pub(crate) trait Work: Sync {
@@ -265,20 +264,24 @@ impl Partition {
             origin: self.origin(),
             now: if task.is_decided { task.now } else { time },
             time,
-            keeps_versions: self.past.keeps_versions(),
-            is_clients: task.is_clients,
-            is_beside: task.is_heavy,
+            switches: Switches {
+                keeps_versions: self.past.keeps_versions(),
+                is_clients: task.is_clients,
+                is_offloaded: task.is_heavy,
+                ..Switches::default()
+            },
         };
         if !task.is_heavy {
             let base = task.base.map(|base| &**base);
-            let planned = work.plan(setup.transaction(&turn, (task.shape, self.shard()), reads, base));
+            let input = setup.input(&turn, (task.shape, self.shard()), reads, base);
+            let planned = work.plan(Transaction::new(input));
             return Ok((turn, planned));
         }
         let (shape, shard, base) = (task.shape.clone(), self.shard().clone(), task.base.cloned());
         let (work, own_reads) = (work.owned(), std::mem::take(reads));
         let make = move |sequencer: &mut Sequencer| {
-            let transaction = setup.transaction(sequencer, (&shape, &shard), &own_reads, base.as_deref());
-            let planned = work.plan(transaction);
+            let input = setup.input(sequencer, (&shape, &shard), &own_reads, base.as_deref());
+            let planned = work.plan(Transaction::new(input));
             (own_reads, planned)
         };
         // On the heap: other writes are not to carry it along.
@@ -417,7 +420,7 @@ pub(crate) fn commit_time<'s>(
     under_way.time().max(task.now).max(Timestamp(last_ms))
 }
 
-/// A transaction's settings, from its partition and its purpose.
+/// Settings of a plan, from its partition and its purpose.
 #[derive(Clone, Copy)]
 struct Setup {
     origin: Origin,
@@ -425,35 +428,41 @@ struct Setup {
     now: Timestamp,
     /// Time of the commit, or of the step.
     time: Timestamp,
-    keeps_versions: bool,
-    is_clients: bool,
-    is_beside: bool,
+    switches: Switches,
 }
 
 /// Steps keep no index: the commit does.
 static NOTHING_MAINTAINED: Maintained = Maintained { layouts: Vec::new(), counted: Vec::new() };
 
 impl Setup {
-    fn transaction<'a>(
+    fn input<'a>(
         self,
         sequencer: &'a Sequencer,
         (shape, shard): (&'a Arc<ContainerSchema>, &'a shardlake_storage::Shard),
         reads: &'a ReadSet,
         base: Option<&'a Base>,
-    ) -> Transaction<'a> {
-        let maintained = if base.is_some() { &NOTHING_MAINTAINED } else { &sequencer.maintained };
-        let (pending, sizes) = (&sequencer.pending, Some(&sequencer.sizes));
-        let oldest = sequencer.oldest.as_deref();
-        let view = View { pending, maintained, sizes, base, reads, oldest };
-        let counters = base.map_or(sequencer.counters, |base| base.on(sequencer.counters));
-        let position = (sequencer.lsn, counters);
-        let mut transaction = Transaction::new(self.origin, shape, shard, view, position, self.now);
-        transaction.time = self.time;
-        transaction.keeps_versions = self.keeps_versions && base.is_none();
-        transaction.is_clients = self.is_clients;
-        transaction.is_beside = self.is_beside;
-        transaction.may_expire = sequencer.may_expire(shape);
-        transaction.is_outdated = shape.number < sequencer.unique_since;
-        transaction
+    ) -> PlanInput<'a> {
+        let switches = Switches {
+            keeps_versions: self.switches.keeps_versions && base.is_none(),
+            may_expire: sequencer.may_expire(shape),
+            is_outdated: shape.number < sequencer.unique_since,
+            ..self.switches
+        };
+        PlanInput {
+            origin: self.origin,
+            shape,
+            shard,
+            lsn: sequencer.lsn + 1,
+            counters: base.map_or(sequencer.counters, |base| base.on(sequencer.counters)),
+            now: self.now,
+            time: self.time,
+            pending: &sequencer.pending,
+            reads,
+            maintained: if base.is_some() { &NOTHING_MAINTAINED } else { &sequencer.maintained },
+            sizes: Some(&sequencer.sizes),
+            oldest: sequencer.oldest.as_deref(),
+            base,
+            switches,
+        }
     }
 }

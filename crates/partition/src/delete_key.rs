@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use shardlake_model::{ReplyMeta, Result};
+use shardlake_routing::LogicalKey;
 use shardlake_storage::ScanOptions;
 
 use crate::commit::Writer;
 use crate::deletion::{Deletion, ROWS_MAX};
 use crate::keys::{self, HEADER};
-use crate::operation::{CommandContext, LogicalKey};
+use crate::operation::CommandContext;
 use crate::partition::Partition;
 use crate::shape::ContainerSchema;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use shardlake_model::Result;
+use shardlake_stdx::Timestamp;
 use shardlake_storage::{LARGE_ROWS_IN_FLIGHT, PendingCommit};
 
 use crate::change_log::ChangeKind;
@@ -15,8 +16,7 @@ use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet};
 use crate::shape::ContainerSchema;
-use crate::transaction::{ItemName, PlannedCommit, Transaction};
-use shardlake_stdx::Timestamp;
+use crate::write::{ItemName, PlannedCommit, Transaction};
 
 /// Rows that one commit may delete while a client waits for it: writers of the partition wait for
 /// the commit.
@@ -100,7 +100,7 @@ impl Deletion {
             expired_centi: 0,
             cut: None,
             due: Due::NEVER,
-            is_superseded: self.only_expired && !transaction.may_expire,
+            is_superseded: self.only_expired && !transaction.input.switches.may_expire,
         };
         if deleted.is_superseded {
             return Ok(deleted);
@@ -112,12 +112,12 @@ impl Deletion {
                 break;
             }
             let Some(item) = transaction.item(key)? else { continue };
-            let is_expired = item.is_expired(transaction.now.seconds());
+            let is_expired = item.is_expired(transaction.input.now.seconds());
             if self.only_expired && !is_expired {
                 continue;
             }
             let (logical, id) = keys::parse_item_key(&key[HEADER..]).ok_or_else(crate::malformed_key)?;
-            let prefix = || keys::logical_prefix(transaction.uid, &logical);
+            let prefix = || keys::logical_prefix(transaction.input.origin.uid, &logical);
             if self.spares.as_ref().is_some_and(|gates| gates.place_if_any(prefix).is_some()) {
                 deleted.due.note(item.envelope());
                 continue;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use shardlake_model::Result;
+use shardlake_routing::LogicalKey;
 
 use crate::feed::PageLimits;
 use crate::feed::created::{Direction, Source, WALKED_MAX, Walk};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
-use crate::operation::LogicalKey;
 use crate::partition::Partition;
 use crate::shape::ContainerSchema;
 

@@ -7,15 +7,14 @@ use bytes::Bytes;
 use shardlake_document::{Envelope, ItemView, RawDocument, Record, identity_of};
 use shardlake_index::{IndexLayout, ItemTerms};
 use shardlake_model::Result;
-use shardlake_routing::effective_partition_key;
+use shardlake_routing::{LogicalKey, effective_partition_key};
 use shardlake_stdx::{Guid, Timestamp};
 use shardlake_storage::CachedRow;
 
 use crate::cpu_pool::HEAVY_BYTES;
 use crate::index::{BodyTerms, IndexTerms};
 use crate::keys::{self, PartitionUid};
-use crate::operation::LogicalKey;
-use crate::prepare::extract_partition_key;
+use crate::partition_key::extract_partition_key;
 use crate::shape::ContainerSchema;
 
 /// Characters that `_rid`, `_self`, `_etag`, `_attachments` and `_ts` add to an item besides `_self`'s link and `_ts`'s digits.

@@ -29,9 +29,8 @@ use shardlake_routing::{Epk, KeyRange};
 use shardlake_storage::{ScanOptions, Snapshot};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::LogicalKey;
-use crate::index::POSTINGS;
 use crate::statements::NO_PARTITION;
+use shardlake_routing::LogicalKey;
 
 pub(crate) const ITEMS: u8 = b'I';
 pub(crate) const CHANGE_LOG: u8 = b'L';
@@ -42,6 +41,11 @@ pub(crate) const SIZES: u8 = b'S';
 pub(crate) const CREATED: u8 = b'N';
 /// When items run out that have a time to live of their own.
 pub(crate) const EXPIRY: u8 = b'E';
+
+/// The index: postings, counters of paths, and how far a generation is built.
+pub(crate) const POSTINGS: u8 = b'X';
+pub(crate) const COUNTERS: u8 = b'C';
+pub(crate) const MARKERS: u8 = b'M';
 
 /// Versions of items that have ended, where the container keeps them.
 pub(crate) const VERSIONS: u8 = b'V';

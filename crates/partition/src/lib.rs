@@ -5,17 +5,18 @@
 //! | `partition.rs` | the partition; point reads |
 //! | `sequencer.rs`, `end.rs` | the order of writes, and the guards that hold the sequencer; why a partition answers no more |
 //! | `acknowledged.rs` | the last LSN and the totals that storage has acknowledged |
-//! | `write.rs`, `apply.rs` | the operations of a command; the effect of each within a transaction |
+//! | `write/` | a write: its operations, the transaction that plans their commit, unique keys, bounds |
 //! | `commit.rs`, `read_set.rs` | from a command to a commit: read, plan, queue; the reads of a plan |
 //! | `deferred.rs` | commits of one command that are waited for together |
-//! | `transaction.rs`, `writes.rs`, `unique_keys.rs`, `unique_rule.rs`, `narrowing.rs` | one commit in the making; which items a unique key is about |
+//! | `unique_rule.rs`, `narrowing.rs` | which items a unique key is about |
 //! | `origin.rs` | a partition's identity in replies and ordinals |
-//! | `plan.rs` | the pure steps: conditions, new versions, patches |
+//! | `answers.rs` | refusals, conditions, replies to reads |
+//! | `prepare.rs`, `partition_key.rs` | a body made ready for a write; its partition key |
 //! | `interactive/` | transactions that take their time: those of scripts, and those of clients |
 //! | `cpu_pool.rs` | permits for work that is too long for the threads that answer requests |
 //! | `pending.rs` | queued commits that the engine does not show yet |
 //! | `delete_key.rs`, `deletion.rs` | deleting a whole logical partition; deleting the items that a scan has found |
-//! | `oldest.rs`, `trim.rs` | the oldest items, which give way where a container keeps the newest only |
+//! | `oldest.rs` | the oldest items, which give way where a container keeps the newest only |
 //! | `insertion_order.rs` | pages of items in the order of their creation |
 //! | `feed.rs` | pages of items in key order |
 //! | `query/` | a page of a query: the access chosen, items fed to the executor |
@@ -39,7 +40,7 @@
 
 mod acknowledged;
 mod all_versions;
-mod apply;
+mod answers;
 mod change_feed;
 mod change_log;
 mod change_sink;
@@ -70,8 +71,8 @@ mod oldest;
 mod operation;
 mod origin;
 mod partition;
+mod partition_key;
 mod pending;
-mod plan;
 mod policy_preview;
 mod prepare;
 mod query;
@@ -92,9 +93,6 @@ mod summary_tests;
 #[cfg(test)]
 mod test_fixture;
 mod times;
-mod transaction;
-mod trim;
-mod unique_keys;
 mod unique_rule;
 #[cfg(test)]
 mod unsynced_tests;
@@ -103,7 +101,6 @@ mod verify_expiry;
 mod verify_versions;
 mod versions;
 mod write;
-mod writes;
 
 pub use all_versions::not_enabled as all_versions_not_enabled;
 pub use change_feed::{ChangeFeedMode, FeedFound, FeedLook};
@@ -131,8 +128,9 @@ pub use operation::{
     MembersText, Operation, Outcome, PreparedBody,
 };
 pub use partition::{Partition, PartitionIdentity};
+pub use partition_key::extract_partition_key;
 pub use policy_preview::{PolicyFigures, policy_figures};
-pub use prepare::{extract_partition_key, prepare, prepare_body, validate_item_id};
+pub use prepare::{prepare, prepare_body, validate_item_id};
 pub use query::{
     MakeFunctions, Outlook, PageWork, QueryPage, QueryPageRequest, QueryStatistics, TimeTest,
     position_of_state, state_of_position,
@@ -151,9 +149,8 @@ pub use statements::{
     CommitNote, KeptStatements, SessionName, SessionWrite, StatementRow, forget_statements, is_statement_key,
     kept_statements, wait_for_queued,
 };
-pub use trim::BEYOND_BOUNDS;
 pub use verify::{PartitionReport, verify_partition};
-pub use write::PartitionWrite;
+pub use write::{BEYOND_BOUNDS, PartitionWrite};
 
 use std::time::Duration;
 

@@ -21,12 +21,14 @@ use shardlake_heat::Heat;
 use shardlake_index::IndexLayout;
 use shardlake_model::{PartitionKeyDefinition, Preconditions, ReplyMeta, Result};
 use shardlake_routing::KeyRange;
+use shardlake_routing::LogicalKey;
 use shardlake_stdx::CommitTimes;
 use shardlake_storage::{Durability, Found, PendingCommit, Seq, Shard};
 use tokio::sync::Mutex;
 use tracing::Instrument;
 
 use crate::acknowledged::Acknowledged;
+use crate::answers;
 use crate::change_log::Counters;
 use crate::changes;
 use crate::end::{End, Life};
@@ -37,9 +39,8 @@ use crate::interactive::{Claims, Gates};
 use crate::item::StoredItem;
 use crate::keys::{self, PartitionUid};
 use crate::log_marks::LogMarks;
-use crate::operation::{CommandContext, ItemReply, LogicalKey};
+use crate::operation::{CommandContext, ItemReply};
 use crate::origin::Origin;
-use crate::plan;
 use crate::sequencer::{Sequencer, SequencerLock};
 use crate::shape::ContainerSchema;
 use crate::sizes::{count, is_counted};
@@ -284,9 +285,9 @@ impl Partition {
         let item = self.acknowledged_item(shape, &key).await?;
         self.check_open()?;
         let Some(item) = item.filter(|item| !item.is_expired(command.now.seconds())) else {
-            return Err(plan::not_found().with_meta(self.meta(shape.charges.not_found().0, 0)));
+            return Err(answers::not_found().with_meta(self.meta(shape.charges.not_found().0, 0)));
         };
-        let mut reply = plan::read_reply(self.origin(), shape, command, item, preconditions);
+        let mut reply = answers::read_reply(self.origin(), shape, command, item, preconditions);
         match &mut reply {
             Ok(reply) => self.tell_lsn(&mut reply.meta),
             Err(error) => self.tell_lsn(error.meta_mut()),

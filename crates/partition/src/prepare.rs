@@ -4,12 +4,14 @@
 
 use std::sync::Arc;
 
-use shardlake_document::{Body, ItemId, NonJson, RawDocument, RawValue, identity_of};
-use shardlake_model::{Error, KeyComponent, KeyPath, Limits, PartitionKey, Result};
+use shardlake_document::{
+    Body, PatchOperation, RawDocument, RawValue, Value, apply_patch, identity_of, with_non_json, write_value,
+};
+use shardlake_model::{Error, ErrorKind, Limits, Result};
 
 use crate::cpu_pool::{HEAVY_BYTES, offload};
+use crate::item::StoredItem;
 use crate::operation::{MembersText, PreparedBody};
-use crate::plan;
 use crate::shape::ContainerSchema;
 
 /// [`prepare_body`], on the blocking pool where the body is large.
@@ -24,13 +26,13 @@ pub async fn prepare(body: Body, shape: &Arc<ContainerSchema>) -> Result<Prepare
 pub fn prepare_body(body: Body, shape: &ContainerSchema) -> Result<PreparedBody> {
     let id = identity_of(body.raw()).ok_or_else(|| no_identity(body.raw()))?.into_owned();
     validate_item_id(&id, &shape.limits)?;
-    let ttl_seconds = plan::ttl_of(body.raw().get("ttl"))?;
+    let ttl_seconds = ttl_of(body.raw().get("ttl"))?;
     if shape.is_collection {
-        plan::check_collection_size(body.as_bytes().len(), shape)?;
+        check_collection_size(body.as_bytes().len(), shape)?;
     }
     let members = MembersText::of(body.raw(), shape);
     if !shape.is_collection {
-        plan::check_size(members.size_bytes, shape)?;
+        check_size(members.size_bytes, shape)?;
     }
     PreparedBody::new(id, body, members, ttl_seconds, shape)
 }
@@ -54,30 +56,96 @@ pub fn validate_item_id(id: &str, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// The key value of a body: missing properties, arrays and objects are undefined. Of the values
-/// that JSON lacks, a decimal becomes the nearest double, and every other value that can be an id
-/// becomes its text as an id. An id itself is always its text.
-pub fn extract_partition_key(body: RawDocument<'_>, paths: &[KeyPath]) -> PartitionKey {
-    let component = |path: &KeyPath| match body.get_path(&path.0) {
-        Some(id) if path.is_id() => key_of_id(id),
-        Some(RawValue::Null) => KeyComponent::Null,
-        Some(RawValue::Bool(value)) => KeyComponent::Bool(value),
-        Some(RawValue::Int(number)) => KeyComponent::Number(number as f64),
-        Some(RawValue::Double(number)) => KeyComponent::Number(number),
-        Some(RawValue::String(text)) => KeyComponent::String(text.to_owned()),
-        Some(RawValue::NonJson(value)) => key_of_non_json(value),
-        Some(RawValue::Array(_) | RawValue::Object(_)) | None => KeyComponent::Undefined,
-    };
-    PartitionKey(paths.iter().map(component).collect())
+/// The body after a patch, checked like a body that a client sends.
+pub(crate) fn patched_body(
+    existing: &StoredItem,
+    id: &str,
+    operations: &[PatchOperation],
+    shape: &ContainerSchema,
+) -> Result<PreparedBody> {
+    let body =
+        apply_patch(existing.body(), operations).map_err(|error| Error::bad_request(error.to_string()))?;
+    // The values of a patch are JSON, like an item that is sent whole.
+    let body = if shape.is_collection { with_non_json(body) } else { body };
+    let members = MembersText::of(body.raw(), shape);
+    check_size(members.size_bytes, shape)?;
+    let ttl_seconds = ttl_of(body.raw().get("ttl"))?;
+    let item = PreparedBody::new(id.to_owned(), body, members, ttl_seconds, shape)?;
+    Ok(PreparedBody { is_altered: true, ..item })
 }
 
-fn key_of_id(id: RawValue<'_>) -> KeyComponent {
-    ItemId::of_value(id).map_or(KeyComponent::Undefined, |id| KeyComponent::String(id.into_string()))
-}
-
-fn key_of_non_json(value: NonJson<'_>) -> KeyComponent {
-    if let Some(number) = value.finite_decimal() {
-        return KeyComponent::Number(number);
+/// Whether the values of a patch are too large for a thread that answers requests.
+pub(crate) fn is_heavy_patch(operation: &PatchOperation) -> bool {
+    match operation {
+        PatchOperation::Add { value, .. }
+        | PatchOperation::Set { value, .. }
+        | PatchOperation::Replace { value, .. } => size_of(value) > HEAVY_BYTES,
+        PatchOperation::Remove { .. } | PatchOperation::Increment { .. } | PatchOperation::Move { .. } => {
+            false
+        }
     }
-    key_of_id(RawValue::NonJson(value))
+}
+
+/// About the bytes that a value takes.
+fn size_of(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(elements) => elements.iter().map(|element| 4 + size_of(element)).sum(),
+        Value::Object(members) => members.iter().map(|(name, value)| 4 + name.len() + size_of(value)).sum(),
+        _ => 8,
+    }
+}
+
+fn check_size(members: usize, shape: &ContainerSchema) -> Result<()> {
+    if members + 2 > shape.limits.item_size_bytes_max {
+        return Err(Error::new(
+            ErrorKind::TooLarge,
+            format!(
+                "Request size is too large: an item takes at most {} bytes of JSON",
+                shape.limits.item_size_bytes_max
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// The documents of a collection come as BSON, so the size of the BSON counts, also over the other
+/// API.
+fn check_collection_size(body_bytes: usize, shape: &ContainerSchema) -> Result<()> {
+    let max = shape.limits.collection_item_size_bytes_max;
+    if body_bytes > max {
+        let message = format!("a document takes at most {max} bytes of BSON in storage");
+        return Err(Error::new(ErrorKind::TooLarge, message));
+    }
+    Ok(())
+}
+
+/// An item's own time to live: absent, -1, or a positive 32-bit number of seconds.
+fn ttl_of(value: Option<RawValue<'_>>) -> Result<Option<i32>> {
+    let Some(value) = value else { return Ok(None) };
+    let seconds = match value {
+        RawValue::Int(seconds) => Some(seconds),
+        RawValue::Double(seconds) if seconds.fract() == 0.0 && seconds.abs() < 1e15 => Some(seconds as i64),
+        _ => None,
+    };
+    match seconds {
+        Some(-1) => Ok(Some(-1)),
+        Some(seconds @ 1..=2_147_483_647) => Ok(Some(seconds as i32)),
+        _ => Err(Error::bad_request(format!(
+            "The input ttl '{}' is invalid. Ensure to provide a nonzero positive integer less than or equal to '2147483647', or '-1' which means never expire.",
+            shown(value)
+        ))),
+    }
+}
+
+/// A value in a sentence: JSON text, cut off where it is long.
+fn shown(value: RawValue<'_>) -> String {
+    const CHARACTERS_MAX: usize = 64;
+    let mut json = Vec::new();
+    match value {
+        RawValue::Array(_) => json.extend_from_slice(b"[...]"),
+        RawValue::Object(_) => json.extend_from_slice(b"{...}"),
+        value => write_value(value, &mut json),
+    }
+    String::from_utf8_lossy(&json).chars().take(CHARACTERS_MAX).collect()
 }

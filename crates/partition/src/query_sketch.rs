@@ -18,6 +18,7 @@ use std::sync::Arc;
 use shardlake_document::decode_index_value;
 use shardlake_index::{IndexLayout, ItemTerms, path_hash, summary_term};
 use shardlake_model::Result;
+use shardlake_routing::LogicalKey;
 use shardlake_routing::{KeyRange, effective_partition_key};
 use shardlake_sql::{
     AccessPlan, Execution, IndexFilter, IndexRef, Interrupt, Leaf, LookupClass, Meter, OrderAccess,
@@ -27,8 +28,7 @@ use shardlake_storage::ScanOptions;
 
 use crate::feed::FeedFilter;
 use crate::item::StoredItem;
-use crate::operation::LogicalKey;
-use crate::prepare::extract_partition_key;
+use crate::partition_key::extract_partition_key;
 use crate::query::lookup::is_many_valued;
 use crate::query::options::{Choice, choices, is_of_key, rank};
 use crate::query::rules::{Fact, Facts, OTHERS_MAX, PROBES, Smallest, Step, Way};

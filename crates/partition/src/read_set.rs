@@ -18,7 +18,7 @@ use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use shardlake_document::Record;
 use shardlake_model::{Error, Result};
-use shardlake_storage::{Answer, Shard};
+use shardlake_storage::Shard;
 
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
@@ -58,15 +58,9 @@ pub(crate) struct ReadSet {
 }
 
 impl ReadSet {
-    /// The value of a key that is not in the overlay.
-    pub fn get(&self, shard: &Shard, key: &[u8]) -> Plan<Option<Bytes>> {
-        if let Some(value) = self.values.get(key) {
-            return Ok(value.clone());
-        }
-        match shard.lookup_applied(key) {
-            Answer::Now(value) => Ok(value.map_err(crate::storage_error)?),
-            Answer::Later(_) => Err(Stop::Wanted(vec![Bytes::copy_from_slice(key)])),
-        }
+    /// The fetched value of a key that is not in the overlay; `None` where it was not fetched.
+    pub fn value(&self, key: &[u8]) -> Option<&Option<Bytes>> {
+        self.values.get(key)
     }
 
     /// A value that was fetched, of a key that is not in the overlay.

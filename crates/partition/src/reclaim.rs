@@ -4,7 +4,7 @@
 //! refused for lack of space looks through a bounded number of items, continues where the last look
 //! ended, and is tried again when an item was removed.
 //!
-//! Where a container has bounds, the oldest items make the room (`trim.rs`).
+//! Where a container has bounds, the oldest items make the room (`write/trim.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,19 +12,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use shardlake_document::Record;
 use shardlake_model::{ErrorKind, Result};
+use shardlake_routing::LogicalKey;
 use shardlake_stdx::Timestamp;
 use shardlake_storage::ScanOptions;
 
 use crate::commit::{Done, Task, Work, Writer};
 use crate::deletion::{Deletion, ROWS_MAX};
 use crate::keys::{self, HEADER};
-use crate::operation::{BatchReply, CommandContext, LogicalKey};
+use crate::operation::{BatchReply, CommandContext};
 use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::shape::ContainerSchema;
 use crate::sizes::LogicalSize;
-use crate::transaction::{PlannedCommit, Transaction};
+use crate::write::{PlannedCommit, Transaction};
 
 /// Items that one look reads.
 const ITEMS_READ_MAX: usize = 500;

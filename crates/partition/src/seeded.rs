@@ -8,7 +8,7 @@ use std::cell::Cell;
 use crate::change_log::{ChangeKind, LogOperation};
 use crate::index::PostingOps;
 use crate::keys::{self, PartitionUid};
-use crate::writes::Writes;
+use crate::write::Writes;
 
 /// The part of a commit to leave out, or the place where a write panics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,11 +15,11 @@ use shardlake_model::{
     PartitionKeyDefinition, PathMatcher, Result, UniqueKey,
 };
 use shardlake_routing::Epk;
+use shardlake_routing::LogicalKey;
 use shardlake_sql::{CompositeSchema, ComputedProperties, GeometryKind, IndexSchema};
 
 use crate::document_keys::{Misfit, keys_of};
 use crate::keys::{self, PartitionUid};
-use crate::operation::LogicalKey;
 use crate::unique_rule::UniqueRule;
 
 /// How many shapes this process has made.

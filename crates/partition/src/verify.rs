@@ -22,7 +22,7 @@ use crate::key_list::KeyList;
 use crate::keys::{self, HEADER};
 use crate::log_marks::LogMarks;
 use crate::partition::PartitionIdentity;
-use crate::prepare::extract_partition_key;
+use crate::partition_key::extract_partition_key;
 use crate::shape::ContainerSchema;
 use crate::sizes::SizeVerifier;
 use crate::verify_expiry::ExpiryVerifier;

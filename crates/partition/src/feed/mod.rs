@@ -11,6 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use shardlake_model::{KeyComponent, Result};
+use shardlake_routing::LogicalKey;
 use shardlake_routing::{Epk, KeyRange};
 
 use crate::feed::created::{
@@ -19,7 +20,7 @@ use crate::feed::created::{
 use crate::interactive::OwnItems;
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
-use crate::operation::{CommandContext, LogicalKey};
+use crate::operation::CommandContext;
 use crate::partition::Partition;
 use crate::shape::ContainerSchema;
 

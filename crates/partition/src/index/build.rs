@@ -20,7 +20,7 @@ use shardlake_storage::{Batch, PendingCommit, Row, SMALL_COMMIT_ROWS, ScanOption
 use super::keys::{self, BuildMarker};
 use super::maintain::PostingOps;
 use crate::item::StoredItem;
-use crate::keys::{HEADER, ITEMS, PartitionUid, after_item, space_range};
+use crate::keys::{COUNTERS, HEADER, ITEMS, MARKERS, POSTINGS, PartitionUid, after_item, space_range};
 use crate::partition::Partition;
 use crate::pending::Kept;
 use crate::sequencer::Sequencer;
@@ -246,7 +246,7 @@ impl Partition {
         let mut first = 1;
         for id in kept.into_iter().chain(std::iter::once(end)) {
             if first < id {
-                for space in [keys::MARKERS, keys::COUNTERS, keys::POSTINGS] {
+                for space in [MARKERS, COUNTERS, POSTINGS] {
                     let (start, end) = keys::range_of_ids(self.uid, space, first, id);
                     self.shard().drop_range(start, end).await.map_err(crate::storage_error)?;
                 }

@@ -7,14 +7,14 @@
 
 use std::sync::Arc;
 
+use shardlake_document::TypeTag;
 use shardlake_model::Result;
 use shardlake_storage::{Batch, ScanOptions, Seq, View};
 
-use super::keys::{COUNTERS, counter_key, decode_counter, index_prefix};
+use super::keys::{counter_key, decode_counter, index_prefix};
 use super::maintain::{COUNTED_PATHS_MAX, Count, CountedPath};
-use crate::keys::{HEADER, PartitionUid, after_prefix, space_range};
+use crate::keys::{COUNTERS, HEADER, PartitionUid, after_prefix, space_range};
 use crate::partition::Partition;
-use shardlake_document::TypeTag;
 
 /// The paths that a partition counts, from storage.
 pub(crate) async fn load_counted(view: &View, uid: PartitionUid) -> Result<Vec<CountedPath>> {

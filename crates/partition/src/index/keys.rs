@@ -13,11 +13,7 @@
 
 use shardlake_model::Result;
 
-use crate::keys::{HEADER, PartitionUid, header};
-
-pub(crate) const POSTINGS: u8 = b'X';
-pub(crate) const COUNTERS: u8 = b'C';
-pub(crate) const MARKERS: u8 = b'M';
+use crate::keys::{COUNTERS, HEADER, MARKERS, POSTINGS, PartitionUid, header};
 
 /// The common prefix of all postings of a path.
 pub fn index_prefix(uid: PartitionUid, index_id: u16, path_hash: u64) -> Vec<u8> {

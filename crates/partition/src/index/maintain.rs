@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use shardlake_index::IndexLayout;
 use shardlake_storage::{Batch, Op, Seq};
 
 use super::body_terms::IndexTerms;
 use super::keys::push_posting_key;
 use crate::item::StoredItem;
 use crate::keys::PartitionUid;
-use shardlake_index::IndexLayout;
 
 /// Paths of which one partition counts the items.
 pub(crate) const COUNTED_PATHS_MAX: usize = 64;

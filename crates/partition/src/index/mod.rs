@@ -19,9 +19,8 @@ mod verify;
 pub(crate) use body_terms::{BodyTerms, IndexTerms};
 pub use build::BuildEnd;
 pub(crate) use counters::load_counted;
-pub(crate) use keys::POSTINGS;
 #[cfg(feature = "testing")]
-pub(crate) use keys::{BuildMarker, COUNTERS, MARKERS, parse_posting};
+pub(crate) use keys::{BuildMarker, parse_posting};
 pub(crate) use keys::{counter_key, decode_counter, index_prefix, posting_key};
 #[cfg(feature = "testing")]
 pub(crate) use maintain::PostingOps;

@@ -14,9 +14,11 @@ use shardlake_model::Result;
 use shardlake_storage::{ScanOptions, Snapshot};
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::keys::{self, BuildMarker, COUNTERS, MARKERS, POSTINGS, parse_posting, posting_key, range_of_ids};
+use super::keys::{self, BuildMarker, parse_posting, posting_key, range_of_ids};
 use crate::item::StoredItem;
-use crate::keys::{HEADER, ITEMS, PartitionUid, ordinal_key, space_range, with_header};
+use crate::keys::{
+    COUNTERS, HEADER, ITEMS, MARKERS, POSTINGS, PartitionUid, ordinal_key, space_range, with_header,
+};
 use crate::shape::ContainerSchema;
 
 /// Postings named one by one where the index and the items differ.

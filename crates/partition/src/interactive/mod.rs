@@ -44,9 +44,9 @@ pub use snapshot_transaction::{SnapshotTransaction, TRANSACTION_TOO_LARGE, Trans
 pub use transaction::LogicalTransaction;
 
 use crate::keys;
-use crate::operation::LogicalKey;
 use crate::partition::Partition;
 use crate::sequencer::SequencerGuard;
+use shardlake_routing::LogicalKey;
 
 /// The sequencer, while no transaction holds the logical partition to be written to.
 pub(crate) struct WriteTurn {

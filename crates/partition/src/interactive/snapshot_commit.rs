@@ -12,6 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use shardlake_model::{Error, Result};
+use shardlake_routing::LogicalKey;
 use shardlake_stdx::{Timestamp, UnderWay};
 use shardlake_storage::{PendingCommit, RowsPermit, SMALL_COMMIT_ROWS};
 
@@ -21,14 +22,14 @@ use super::snapshot_transaction::{Branch, Fingerprint, SnapshotTransaction, conf
 use super::transaction::make_different;
 use crate::commit::{Task, Together, Work, commit_time, queue_together};
 use crate::keys::{self, HEADER};
-use crate::operation::{CommandContext, LogicalKey};
+use crate::operation::CommandContext;
 use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::sequencer::SequencerGuard;
 use crate::shape::ContainerSchema;
 use crate::statements::StatementRow;
-use crate::transaction::{PlannedCommit, Transaction};
+use crate::write::{PlannedCommit, Transaction};
 
 /// Why a transaction was not committed.
 #[derive(Debug)]

@@ -19,24 +19,25 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use shardlake_model::{Error, ErrorKind, Preconditions, Result};
+use shardlake_routing::LogicalKey;
 use shardlake_stdx::Guid;
 use shardlake_storage::{CachedView, Shard};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::claims::Claimed;
 use super::own_items::OwnItems;
+use crate::answers;
 use crate::commit::{Task, Work, Writer};
 use crate::item::StoredItem;
 use crate::keys::{self, PartitionUid};
-use crate::operation::{CommandContext, ItemReply, LogicalKey, Operation, PreparedBody};
+use crate::operation::{CommandContext, ItemReply, Operation, PreparedBody};
 use crate::origin::Origin;
 use crate::partition::Partition;
-use crate::plan;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::shape::ContainerSchema;
-use crate::transaction::Transaction;
+use crate::write::Transaction;
+use crate::write::{Base, Step};
 use crate::write::{footprint, look_ahead};
-use crate::writes::{Base, Step};
 
 /// How the error of a transaction begins that writes too much.
 pub const TRANSACTION_TOO_LARGE: &str = "a transaction writes at most";
@@ -185,9 +186,9 @@ impl SnapshotTransaction {
         partition.check_open()?;
         let item = record.map(|record| StoredItem::decode(record, shape)).transpose()?;
         let Some(item) = item.filter(|item| !item.is_expired(self.command.now.seconds())) else {
-            return Err(plan::not_found().with_meta(partition.meta(shape.charges.not_found().0, 0)));
+            return Err(answers::not_found().with_meta(partition.meta(shape.charges.not_found().0, 0)));
         };
-        plan::read_reply(partition.origin(), shape, &self.command, item, &Preconditions::default())
+        answers::read_reply(partition.origin(), shape, &self.command, item, &Preconditions::default())
     }
 
     /// One step. A failed one changes nothing.
@@ -317,11 +318,10 @@ impl Work for Arc<SnapshotStep> {
         {
             return Err(Stop::Error(conflict()));
         }
-        let before = transaction.counters();
         let reply = transaction.apply(&self.command, self.etag, &self.logical, &self.operation)?;
         transaction.record_size_within_limits()?;
         let displaced = transaction.displaced()?;
-        Ok((reply, transaction.into_step(before), displaced))
+        Ok((reply, transaction.into_step(), displaced))
     }
 
     fn owned(&self) -> impl Work<Outcome = Self::Outcome> + Send + 'static {

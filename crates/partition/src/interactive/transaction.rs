@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use shardlake_model::{Error, ErrorKind, ReplyMeta, Result};
+use shardlake_routing::LogicalKey;
 use shardlake_stdx::{Clock, Guid};
 use shardlake_storage::Seq;
 
@@ -25,15 +26,15 @@ use crate::commit::{Done, Task, Work, Writer};
 use crate::feed::{FeedFilter, PageLimits, PartitionPage};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
-use crate::operation::{CommandContext, ItemReply, LogicalKey, Operation, PreparedBody};
+use crate::operation::{CommandContext, ItemReply, Operation, PreparedBody};
 use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet};
 use crate::reclaim::LOOKS_MAX;
 use crate::shape::ContainerSchema;
-use crate::transaction::{ItemName, PlannedCommit, Transaction};
+use crate::write::{Base, Step};
+use crate::write::{ItemName, PlannedCommit, Transaction};
 use crate::write::{footprint, look_ahead};
-use crate::writes::{Base, Step};
 
 /// A logical partition in the hands of one caller. Dropping it leaves no trace.
 #[derive(Debug)]
@@ -301,10 +302,9 @@ impl Work for OneStep<'_> {
     type Outcome = (ItemReply, Step);
 
     fn plan(&self, mut transaction: Transaction<'_>) -> Plan<Self::Outcome> {
-        let before = transaction.counters();
         let reply = transaction.apply(&self.command, self.etag, &self.logical, &self.operation)?;
         transaction.record_size_within_limits()?;
-        Ok((reply, transaction.into_step(before)))
+        Ok((reply, transaction.into_step()))
     }
 
     fn owned(&self) -> impl Work<Outcome = Self::Outcome> + Send + 'static {
@@ -357,7 +357,7 @@ pub(super) fn make_different<'i>(
     logical: &LogicalKey,
     items: impl Iterator<Item = (&'i Bytes, &'i Option<Bytes>)>,
 ) -> Plan<()> {
-    let now = transaction.now.seconds();
+    let now = transaction.input.now.seconds();
     // An ordinal may have moved from one item to another: its old owner is written before its new
     // one.
     let mut versions = Vec::new();
@@ -372,8 +372,8 @@ pub(super) fn make_different<'i>(
             }
             continue;
         };
-        let item = StoredItem::decode(record.clone(), transaction.shape)?;
-        let item = item.committed(transaction.lsn, transaction.time);
+        let item = StoredItem::decode(record.clone(), transaction.input.shape)?;
+        let item = item.committed(transaction.input.lsn, transaction.input.time);
         if let Some(old) = &old
             && old.envelope().ordinal != item.envelope().ordinal
         {

@@ -157,8 +157,8 @@ mod tests {
     use shardlake_stdx::Guid;
 
     use super::*;
-    use crate::LogicalKey;
     use crate::keys::{self, PartitionUid};
+    use shardlake_routing::LogicalKey;
 
     fn row(number: usize, ttl_seconds: Option<i32>, timestamp_seconds: u64) -> Row {
         let json = format!(r#"{{"a":{number},"long":"{}"}}"#, "x".repeat(100));

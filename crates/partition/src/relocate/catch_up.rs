@@ -27,7 +27,7 @@ use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::shape::ContainerSchema;
-use crate::transaction::{ItemName, Transaction, View};
+use crate::write::{ItemName, PlanInput, Switches, Transaction};
 
 pub(super) const ROUND_ENTRIES: usize = 512;
 /// Operations of these entries together, about: a transaction may have written a hundred items.
@@ -352,11 +352,11 @@ struct Copy {
 impl Copy {
     /// The plan, with its reads of the target's shard, offloaded where there are heavy items.
     async fn planned(self: Arc<Self>) -> Result<(Batch, Counters, usize)> {
-        let mut is_beside =
+        let mut is_offloaded =
             self.items.iter().any(|(_, item)| item.as_ref().is_some_and(StoredItem::is_heavy));
         let mut reads = ReadSet::default();
         loop {
-            let planned = if is_beside {
+            let planned = if is_offloaded {
                 let (copy, taken) = (self.clone(), std::mem::take(&mut reads));
                 let planned;
                 (reads, planned) = offload_planning(move || {
@@ -374,7 +374,7 @@ impl Copy {
                 Err(Stop::Oldest(_)) => {
                     return Err(shardlake_model::Error::internal("a copy removes no items of its own"));
                 }
-                Err(Stop::Heavy) => is_beside = true,
+                Err(Stop::Heavy) => is_offloaded = true,
                 Err(Stop::Wanted(mut keys)) => {
                     let own = |key: &Bytes| keys::with_header(self.origin.uid, ITEMS, key).into();
                     keys.extend(self.items.iter().map(|(key, _)| own(key)));
@@ -385,13 +385,26 @@ impl Copy {
     }
 
     /// The writes, the target's totals after them, and how many items were dealt with.
-    fn plan(&self, reads: &ReadSet, is_beside: bool) -> Plan<(Batch, Counters, usize)> {
+    fn plan(&self, reads: &ReadSet, is_offloaded: bool) -> Plan<(Batch, Counters, usize)> {
         let (pending, maintained) = (nothing_pending(), &self.maintained);
-        let view = View { pending, maintained, sizes: None, base: None, reads, oldest: None };
-        let position = (0, self.counters);
-        let mut transaction =
-            Transaction::new(self.origin, &self.shape, &self.shard, view, position, Timestamp(0));
-        transaction.is_beside = is_beside;
+        // No item expires by it, and no version is made: copies keep theirs.
+        let (now, time) = (Timestamp(0), Timestamp(0));
+        let mut transaction = Transaction::new(PlanInput {
+            origin: self.origin,
+            shape: &self.shape,
+            shard: &self.shard,
+            lsn: 1,
+            counters: self.counters,
+            now,
+            time,
+            pending,
+            reads,
+            maintained,
+            sizes: None,
+            oldest: None,
+            base: None,
+            switches: Switches { is_offloaded, ..Switches::default() },
+        });
         let mut count = 0;
         for (key, item) in &self.items {
             if transaction.postings() >= self.rows_max {
@@ -409,12 +422,14 @@ impl Copy {
 /// Removes the item that has an ordinal in the target under another id: it was given another one since. Its rows by the ordinal would
 /// go with it later, when they are of the item under its new id.
 fn remove_former(transaction: &mut Transaction<'_>, item_key: &[u8], ordinal: u64) -> Plan<()> {
-    let Some(former) = transaction.get(&keys::ordinal_key(transaction.uid, ordinal))? else { return Ok(()) };
+    let Some(former) = transaction.get(&keys::ordinal_key(transaction.input.origin.uid, ordinal))? else {
+        return Ok(());
+    };
     if former == item_key {
         return Ok(());
     }
     let (logical, id) = keys::parse_item_key(&former).ok_or_else(crate::malformed_key)?;
-    let key = keys::with_header(transaction.uid, ITEMS, &former).into();
+    let key = keys::with_header(transaction.input.origin.uid, ITEMS, &former).into();
     let name = ItemName { logical: &logical, id, key };
     match transaction.item(&name.key)?.filter(|item| item.ordinal() == ordinal) {
         Some(item) => transaction.delete(&name, &item, ChangeKind::Delete),
@@ -425,7 +440,7 @@ fn remove_former(transaction: &mut Transaction<'_>, item_key: &[u8], ordinal: u6
 /// Copies the source's version of an item to the target.
 fn transfer(transaction: &mut Transaction<'_>, item_key: &[u8], item: Option<&StoredItem>) -> Plan<()> {
     let (logical, id) = keys::parse_item_key(item_key).ok_or_else(crate::malformed_key)?;
-    let key = keys::with_header(transaction.uid, ITEMS, item_key).into();
+    let key = keys::with_header(transaction.input.origin.uid, ITEMS, item_key).into();
     let name = ItemName { logical: &logical, id, key };
     let there = transaction.item(&name.key)?;
     match (there, item) {

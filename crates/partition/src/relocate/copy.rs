@@ -13,9 +13,10 @@ use super::ordinals::OrdinalSet;
 use super::{Relocation, SeededBug, TargetState};
 use crate::change_log::{Counters, LogEntry};
 use crate::cpu_pool::HEAVY_BYTES;
-use crate::index::POSTINGS;
 use crate::item::StoredItem;
-use crate::keys::{self, CHANGE_LOG, CREATED, EXPIRY, HEADER, ITEMS, ORDINALS, SIZES, UNIQUE_KEYS, VERSIONS};
+use crate::keys::{
+    self, CHANGE_LOG, CREATED, EXPIRY, HEADER, ITEMS, ORDINALS, POSTINGS, SIZES, UNIQUE_KEYS, VERSIONS,
+};
 
 /// Rows collected for a target before they are handed to its load.
 const CHUNK_ROWS: usize = 512;

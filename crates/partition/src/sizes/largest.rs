@@ -13,11 +13,11 @@
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use shardlake_model::Result;
+use shardlake_routing::LogicalKey;
 use shardlake_storage::{ScanOptions, View};
 
 use super::LogicalSize;
 use crate::keys::{self, HEADER, PartitionUid};
-use crate::operation::LogicalKey;
 use crate::partition::Partition;
 use crate::read_set::ReadSet;
 

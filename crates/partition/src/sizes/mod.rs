@@ -31,8 +31,8 @@ pub(crate) use verify::SizeVerifier;
 use bytes::Bytes;
 use shardlake_model::{Error, ErrorKind, Result};
 
-use crate::operation::LogicalKey;
 use crate::partition::Partition;
+use shardlake_routing::LogicalKey;
 
 /// Items of a logical partition and their bytes of JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -16,7 +16,7 @@ const DOORS: &[&str] = &[
 /// Files that name a word of the REST protocol, which no other file below the front ends does.
 const WORDS: &[(&str, &str)] = &[
     // Scripts get the same texts as clients, and nothing yet distinguishes the partition's errors for a gateway.
-    ("crates/partition/src/plan.rs", "aka.ms"),
+    ("crates/partition/src/answers.rs", "aka.ms"),
 ];
 
 /// Files that use the JSON library, and why.

@@ -1,25 +1,47 @@
-//! Operations that a client asks for, as one transaction: all of them or none.
+//! Writes: the operations that a client asks for, as one transaction, all of them or none.
+//!
+//! In the order of reading:
+//!
+//! | file | content |
+//! |---|---|
+//! | `mod.rs` | a command from its arrival to its answer; its plan, operation by operation |
+//! | `operations.rs` | the effect of each operation on its item |
+//! | `transaction.rs` | one commit in the making: inputs, changes, results |
+//! | `../index/maintain.rs` | the changes of the index |
+//! | `rows.rs` | rows written so far, and those of earlier steps |
+//! | `unique_keys.rs` | unique values: only where the container has unique keys |
+//! | `trim.rs` | the oldest items give way: only where the container keeps the newest |
+//! | `look_ahead.rs` | reads that are known before the plan |
+
+mod look_ahead;
+mod operations;
+mod rows;
+mod transaction;
+mod trim;
+mod unique_keys;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use shardlake_model::{Error, Result};
+use shardlake_routing::LogicalKey;
 use shardlake_storage::{PendingCommit, Seq};
 use tracing::Instrument;
 
 use crate::commit::{Done, Task, Work, Writer};
-use crate::cpu_pool::{HEAVY_BYTES, offload};
+use crate::cpu_pool::HEAVY_BYTES;
 use crate::deferred::Deferred;
-use crate::item::StoredItem;
-use crate::keys;
-use crate::operation::{BatchFailure, BatchReply, CommandContext, ItemReply, LogicalKey, Operation};
+use crate::operation::{BatchFailure, BatchReply, CommandContext, ItemReply, Operation};
 use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::reclaim::{LOOKS_MAX, is_full, trim_for};
 use crate::shape::ContainerSchema;
 use crate::sizes::LogicalSize;
-use crate::transaction::{ItemName, PlannedCommit, Transaction};
+pub(crate) use look_ahead::{footprint, look_ahead};
+pub(crate) use rows::{Base, Step, Writes};
+pub(crate) use transaction::{ItemName, PlanInput, PlannedCommit, Switches, Transaction};
+pub use trim::BEYOND_BOUNDS;
 
 /// Bytes of bodies from which a transaction is too much for a thread that answers requests.
 const MUCH_BYTES: usize = 4 * HEAVY_BYTES;
@@ -175,7 +197,7 @@ impl PartitionWrite {
             Written { outcome: Ok(Vec::new()), charge_centi: 0, growth: LogicalSize::default() };
         let mut replies = Vec::with_capacity(self.operations.len());
         let (mut last_growth, mut answered_bytes) = (0, 0);
-        let limits = &transaction.shape.limits;
+        let limits = &transaction.input.shape.limits;
         for (index, operation) in self.operations.iter().enumerate() {
             let grown_before = transaction.growth_bytes();
             let etag = self.context.etags[index];
@@ -253,60 +275,4 @@ impl Work for Arc<PartitionWrite> {
     async fn look_ahead(&self, partition: &Partition, task: &Task<'_>, reads: &mut ReadSet) -> Result<usize> {
         look_ahead(partition, task.shape, reads, (&self.key, &self.operations)).await
     }
-}
-
-/// The keys that operations read, as far as they follow from the operations.
-pub(crate) fn footprint(
-    origin: Origin,
-    shape: &ContainerSchema,
-    logical: &LogicalKey,
-    operations: &[Operation],
-) -> Vec<Bytes> {
-    let mut keys = vec![Bytes::from(keys::size_key(origin.uid, logical))];
-    for operation in operations {
-        keys.push(keys::item_key(origin.uid, logical, operation.id()).into());
-        if let Some(item) = operation.item() {
-            if item.id != operation.id() {
-                keys.push(keys::item_key(origin.uid, logical, &item.id).into());
-            }
-            let unique = shape.unique_keys_of(origin.uid, logical, item.body.raw());
-            keys.extend(unique.into_iter().map(|(_, key)| key));
-        }
-    }
-    keys.sort_unstable();
-    keys.dedup();
-    keys
-}
-
-/// Finds out the terms of the heavy items that operations take the place of, as they are now, and about how many rows the
-/// commit will have.
-pub(crate) async fn look_ahead(
-    partition: &Partition,
-    shape: &Arc<ContainerSchema>,
-    reads: &mut ReadSet,
-    (logical, operations): (&LogicalKey, &[Operation]),
-) -> Result<usize> {
-    let mut rows = 0;
-    for operation in operations.iter().filter(|operation| !matches!(operation, Operation::Read { .. })) {
-        let name = ItemName::new(partition.uid, logical, operation.id());
-        let new = operation.item().map(|item| item.terms.clone());
-        let old = partition.shard().get_applied(&name.key).await.map_err(crate::storage_error)?;
-        let old = old.map(|record| StoredItem::decode(record, shape)).transpose()?;
-        let Some(old) = old.filter(StoredItem::is_heavy) else {
-            rows += new.map_or(0, |new| new.rows());
-            continue;
-        };
-        let is_patch = matches!(operation, Operation::Patch { .. });
-        let (old, changed) = offload(move || {
-            let old = old.with_terms();
-            // The changes of a patch are not known yet.
-            let terms = old.known_terms().filter(|_| !is_patch);
-            let changed = terms.map_or(0, |terms| terms.rows_changed_to(new.as_deref()));
-            (old, changed)
-        })
-        .await?;
-        rows += changed;
-        reads.note_heavy(name.key, old);
-    }
-    Ok(rows)
 }

@@ -6,17 +6,17 @@
 //! commits bring a logical partition within new bounds.
 
 use shardlake_model::{Bounds, Error, ErrorKind};
+use shardlake_routing::LogicalKey;
 use shardlake_stdx::Timestamp;
 
+use super::transaction::{ItemName, Transaction};
 use crate::change_log::ChangeKind;
 use crate::item::rendered_size;
 use crate::keys;
 use crate::oldest::Placed;
-use crate::operation::LogicalKey;
 use crate::read_set::{Plan, Stop};
 use crate::shape::ContainerSchema;
 use crate::sizes::LogicalSize;
-use crate::transaction::{ItemName, Transaction};
 
 /// Items that one commit removes.
 const REMOVED_MAX: usize = 2048;
@@ -46,7 +46,7 @@ impl Transaction<'_> {
     /// Removes the oldest items until the logical partition has room for items of such a size, besides those that the
     /// transaction has written; a bounded number.
     pub fn trim(&mut self, logical: &LogicalKey, room_for: LogicalSize) -> Plan<Trimmed> {
-        let Some(bounds) = self.shape.bounds else {
+        let Some(bounds) = self.input.shape.bounds else {
             return Ok(Trimmed { is_within: true, ..Trimmed::default() });
         };
         let mut trimmed = Trimmed::default();
@@ -57,22 +57,24 @@ impl Transaction<'_> {
             };
             is_within(bounds, size, shape, now)
         };
-        if fits(self.size_now(logical)?, self.shape, self.now) {
+        if fits(self.size_now(logical)?, self.input.shape, self.input.now) {
             return Ok(Trimmed { is_within: true, ..trimmed });
         }
-        if !fits(LogicalSize::default(), self.shape, self.now) {
+        if !fits(LogicalSize::default(), self.input.shape, self.input.now) {
             return Err(Error::new(ErrorKind::TooLarge, BEYOND_BOUNDS).into());
         }
-        let prefix = keys::logical_prefix(self.uid, logical);
-        let Some(oldest) = self.oldest().filter(|oldest| oldest.is_of(&prefix)) else {
+        let prefix = keys::logical_prefix(self.input.origin.uid, logical);
+        let Some(oldest) = self.input.oldest.filter(|oldest| oldest.is_of(&prefix)) else {
             return Err(Stop::Oldest(prefix));
         };
         let (items, has_gap) = oldest.items();
         let items: Vec<Placed> = items.take(REMOVED_MAX + 1).cloned().collect();
         // With small items, a few replace each new one.
-        let ahead = if self.is_clients { (4 * self.created).clamp(8, AHEAD_MAX) } else { AHEAD_MAX };
+        let ahead =
+            if self.input.switches.is_clients { (4 * self.created()).clamp(8, AHEAD_MAX) } else { AHEAD_MAX };
         for (place, placed) in items.iter().enumerate() {
-            let is_much = trimmed.items > 0 && !self.is_clients && self.postings() >= POSTINGS_MAX;
+            let is_much =
+                trimmed.items > 0 && !self.input.switches.is_clients && self.postings() >= POSTINGS_MAX;
             if trimmed.items == REMOVED_MAX || is_much {
                 return Ok(trimmed);
             }
@@ -87,13 +89,12 @@ impl Transaction<'_> {
             let (_, id) =
                 keys::parse_item_key(&placed.key[keys::HEADER..]).ok_or_else(crate::malformed_key)?;
             let name = ItemName { logical, id, key: placed.key.clone() };
-            // The client asked for none of it, so it keeps to no bound of the client's.
-            let is_clients = std::mem::replace(&mut self.is_clients, false);
+            self.set_trimming(true);
             let removed = self.end_charged(&name, item, ChangeKind::Delete);
-            self.is_clients = is_clients;
+            self.set_trimming(false);
             trimmed.charge_centi += removed?;
             trimmed.items += 1;
-            if fits(self.size_now(logical)?, self.shape, self.now) {
+            if fits(self.size_now(logical)?, self.input.shape, self.input.now) {
                 return Ok(Trimmed { is_within: true, ..trimmed });
             }
         }
@@ -118,7 +119,7 @@ impl Transaction<'_> {
 
     /// Makes room for the items that the transaction has created. Gives the charge of removing others.
     pub fn keep_within_bounds(&mut self, logical: &LogicalKey) -> Plan<u64> {
-        if self.shape.bounds.is_none() || self.created == 0 {
+        if self.input.shape.bounds.is_none() || self.created() == 0 {
             return Ok(0);
         }
         let trimmed = self.trim(logical, LogicalSize::default())?;

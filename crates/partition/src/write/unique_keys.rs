@@ -3,14 +3,14 @@
 
 use bytes::Bytes;
 use shardlake_model::{Error, ErrorKind};
+use shardlake_routing::LogicalKey;
 
+use super::transaction::{Claim, Transaction};
 use crate::document_keys::{Misfit, UNIQUE_COMBINATIONS_MAX};
 use crate::item::StoredItem;
 use crate::keys;
-use crate::operation::LogicalKey;
 use crate::read_set::{Plan, Stop};
 use crate::shape::ContainerSchema;
-use crate::transaction::{Claim, Transaction};
 
 impl Transaction<'_> {
     pub fn claim_unique_keys(
@@ -20,15 +20,15 @@ impl Transaction<'_> {
         item: &StoredItem,
         claim: Claim,
     ) -> Plan<()> {
-        if self.is_outdated {
+        if self.input.switches.is_outdated {
             // A repeated request uses the definition in force.
             return Err(Stop::Error(Error::new(
                 ErrorKind::PartitionGone,
                 "the unique keys of the container have changed",
             )));
         }
-        let shape = self.shape;
-        let own = shape.unique_keys_of(self.uid, logical, item.body());
+        let shape = self.input.shape;
+        let own = shape.unique_keys_of(self.input.origin.uid, logical, item.body());
         check_fit(shape, item)?;
         check_count(shape, &own)?;
         for (index, key) in own {
@@ -45,7 +45,7 @@ impl Transaction<'_> {
     }
 
     pub fn release_unique_keys(&mut self, logical: &LogicalKey, id: &str, old: &StoredItem) -> Plan<()> {
-        let keys = self.shape.unique_keys_of(self.uid, logical, old.body());
+        let keys = self.input.shape.unique_keys_of(self.input.origin.uid, logical, old.body());
         let keys: Vec<Bytes> = keys.into_iter().map(|(_, key)| key).collect();
         for (key, holder) in keys.iter().zip(self.get_all(&keys)?) {
             // An item that outlived its time may have lost the value to another one.
@@ -72,14 +72,14 @@ impl Transaction<'_> {
     /// Whether the item that was given a unique value is there and has it. Where unique keys come and go, rows outlive them.
     fn has_still(&self, logical: &LogicalKey, id: &[u8], key: &Bytes) -> Plan<bool> {
         let id = std::str::from_utf8(id).map_err(crate::corrupt)?;
-        let holder = self.item(&keys::item_key(self.uid, logical, id))?;
-        let Some(holder) = holder.filter(|item| !item.is_expired(self.now.seconds())) else {
+        let holder = self.item(&keys::item_key(self.input.origin.uid, logical, id))?;
+        let Some(holder) = holder.filter(|item| !item.is_expired(self.input.now.seconds())) else {
             return Ok(false);
         };
-        if !self.shape.is_collection {
+        if !self.input.shape.is_collection {
             return Ok(true);
         }
-        let own = self.shape.unique_keys_of(self.uid, logical, holder.body());
+        let own = self.input.shape.unique_keys_of(self.input.origin.uid, logical, holder.body());
         Ok(own.iter().any(|(_, own)| own == key))
     }
 }

@@ -1,19 +1,22 @@
 //! Effect of each operation on an item within a transaction.
 
-use shardlake_document::Body;
+use std::sync::Arc;
+
+use shardlake_document::{Body, Envelope};
 use shardlake_index::SYSTEM_TERMS;
 use shardlake_model::{Error, ErrorKind, Preconditions};
+use shardlake_routing::LogicalKey;
 use shardlake_stdx::Guid;
 
+use super::transaction::{ItemName, Transaction};
+use crate::answers;
 use crate::change_log::ChangeKind;
 use crate::cpu_pool::HEAVY_BYTES;
-use crate::item::StoredItem;
-use crate::operation::{Changed, CommandContext, ItemReply, LogicalKey, Operation, Outcome, PreparedBody};
-use crate::plan::{self, Stamp};
-use crate::prepare::prepare_body;
+use crate::item::{StoredItem, rendered_size};
+use crate::operation::{Changed, CommandContext, ItemReply, Operation, Outcome, PreparedBody};
+use crate::prepare::{is_heavy_patch, patched_body, prepare_body};
 use crate::read_set::{Plan, Stop};
 use crate::shape::ContainerSchema;
-use crate::transaction::{ItemName, Transaction};
 
 impl Transaction<'_> {
     /// Adds an operation; after a stop the transaction is good for nothing. A write gives the item `etag`.
@@ -24,15 +27,21 @@ impl Transaction<'_> {
         logical: &LogicalKey,
         operation: &Operation,
     ) -> Plan<ItemReply> {
-        let name = ItemName::new(self.uid, logical, operation.id());
+        let name = ItemName::new(self.input.origin.uid, logical, operation.id());
         let (existing, expired) = self.existing(&name)?;
         match operation {
             Operation::Read { preconditions, .. } => {
-                let existing = existing.ok_or_else(plan::not_found)?;
-                Ok(plan::read_reply(self.origin, self.shape, command, existing, preconditions)?)
+                let existing = existing.ok_or_else(answers::not_found)?;
+                Ok(answers::read_reply(
+                    self.input.origin,
+                    self.input.shape,
+                    command,
+                    existing,
+                    preconditions,
+                )?)
             }
             Operation::Create { item } => match existing {
-                Some(existing) => Err(with_item_lsn(plan::conflict(), &existing).into()),
+                Some(existing) => Err(with_item_lsn(answers::conflict(), &existing).into()),
                 None => self.create(&name, item, etag, expired),
             },
             Operation::Upsert { item, preconditions } => match existing {
@@ -43,37 +52,39 @@ impl Transaction<'_> {
                 }
             },
             Operation::Replace { item, preconditions, .. } => {
-                let existing = existing.ok_or_else(plan::not_found)?;
+                let existing = existing.ok_or_else(answers::not_found)?;
                 check(&existing, preconditions)?;
                 self.replace(&name, item, existing, etag)
             }
             Operation::Delete { preconditions, .. } => {
-                let existing = existing.ok_or_else(plan::not_found)?;
+                let existing = existing.ok_or_else(answers::not_found)?;
                 check(&existing, preconditions)?;
                 let charge_centi = self.end_charged(&name, existing, ChangeKind::Delete)?;
-                let meta = self.origin.meta(charge_centi, self.lsn);
+                let meta = self.input.origin.meta(charge_centi, self.input.lsn);
                 Ok(ItemReply::of(Outcome::Deleted, None, meta))
             }
             Operation::Patch { operations, condition, preconditions, .. } => {
-                let existing = existing.ok_or_else(plan::not_found)?;
+                let existing = existing.ok_or_else(answers::not_found)?;
                 check(&existing, preconditions)?;
                 if let Some(condition) = condition
                     && !condition.matches(existing.body()).map_err(Error::from)?
                 {
-                    let failed = Error::new(ErrorKind::PreconditionFailed, plan::PRECONDITION);
-                    return Err(with_item_lsn(failed, &existing).into());
+                    return Err(with_item_lsn(answers::condition_failed(), &existing).into());
                 }
-                if !self.is_beside && (existing.is_heavy() || operations.iter().any(plan::is_heavy_patch)) {
+                if !self.input.switches.is_offloaded
+                    && (existing.is_heavy() || operations.iter().any(is_heavy_patch))
+                {
                     return Err(Stop::Heavy);
                 }
-                let item = plan::patched_body(&existing, name.id, operations, self.shape)?;
+                let item = patched_body(&existing, name.id, operations, self.input.shape)?;
                 let mut reply = self.replace(&name, &item, existing, etag)?;
                 reply.outcome = Outcome::Patched;
-                reply.meta.charge_centi += self.shape.charges.patch_operations(operations.len() as u64).0;
+                reply.meta.charge_centi +=
+                    self.input.shape.charges.patch_operations(operations.len() as u64).0;
                 Ok(reply)
             }
             Operation::Change { change, .. } => {
-                if !self.is_beside && existing.as_ref().is_some_and(StoredItem::is_heavy) {
+                if !self.input.switches.is_offloaded && existing.as_ref().is_some_and(StoredItem::is_heavy) {
                     return Err(Stop::Heavy);
                 }
                 let changed = change.change(existing.as_ref())?;
@@ -93,15 +104,15 @@ impl Transaction<'_> {
         match (changed, existing) {
             (Changed::Nothing, Some(item)) => {
                 let anything = Preconditions::default();
-                Ok(plan::read_reply(self.origin, self.shape, command, item, &anything)?)
+                Ok(answers::read_reply(self.input.origin, self.input.shape, command, item, &anything)?)
             }
             (Changed::Nothing | Changed::Removed, None) => {
-                let meta = self.origin.meta(self.shape.charges.not_found().0, 0);
+                let meta = self.input.origin.meta(self.input.shape.charges.not_found().0, 0);
                 Ok(ItemReply::of(Outcome::NotModified, None, meta))
             }
             (Changed::Removed, Some(item)) => {
                 let charge_centi = self.end_charged(name, item, ChangeKind::Delete)?;
-                let meta = self.origin.meta(charge_centi, self.lsn);
+                let meta = self.input.origin.meta(charge_centi, self.input.lsn);
                 Ok(ItemReply::of(Outcome::Deleted, None, meta))
             }
             (Changed::Altered(body), Some(existing)) => {
@@ -120,10 +131,10 @@ impl Transaction<'_> {
 
     /// A body that a change made, ready to be written.
     fn prepared(&self, body: Body, name: &ItemName<'_>) -> Plan<PreparedBody> {
-        if !self.is_beside && body.as_bytes().len() > HEAVY_BYTES {
+        if !self.input.switches.is_offloaded && body.as_bytes().len() > HEAVY_BYTES {
             return Err(Stop::Heavy);
         }
-        let item = prepare_body(body, self.shape)?;
+        let item = prepare_body(body, self.input.shape)?;
         if item.id != name.id {
             return Err(Error::internal("a change gave an item another identity").into());
         }
@@ -141,7 +152,7 @@ impl Transaction<'_> {
             return Ok((None, None));
         }
         Ok(match self.item(&name.key)? {
-            Some(item) if item.is_expired(self.now.seconds()) => (None, Some(item)),
+            Some(item) if item.is_expired(self.input.now.seconds()) => (None, Some(item)),
             other => (other, None),
         })
     }
@@ -153,17 +164,18 @@ impl Transaction<'_> {
         etag: Guid,
         expired: Option<StoredItem>,
     ) -> Plan<ItemReply> {
-        if self.is_step() && self.shape.bounds.is_some() {
+        if self.is_step() && self.input.shape.bounds.is_some() {
             let words = "transactions of several steps create no items where only the newest are kept";
             return Err(Error::new(ErrorKind::Unsupported, words).into());
         }
-        self.created += 1;
+        self.note_created();
         let ordinal = self.new_ordinal();
-        let version = plan::new_version(item, self.stamp(etag, ordinal), self.shape);
+        let version = new_version(item, self.stamp(etag, ordinal), self.input.shape);
         self.put(name, &version, expired.as_ref(), ChangeKind::Create)?;
-        let shape = self.shape;
+        let shape = self.input.shape;
         let terms = item.terms.charged.charged() + system_terms(shape);
-        let meta = self.origin.meta(shape.charges.create(version.json_size_bytes(), terms).0, self.lsn);
+        let meta =
+            self.input.origin.meta(shape.charges.create(version.json_size_bytes(), terms).0, self.input.lsn);
         Ok(ItemReply::of(Outcome::Created, Some(version), meta))
     }
 
@@ -176,20 +188,20 @@ impl Transaction<'_> {
         etag: Guid,
     ) -> Plan<ItemReply> {
         let existing = self.with_terms(existing)?;
-        let version = plan::new_version(item, self.stamp(etag, existing.envelope().ordinal), self.shape);
+        let version = new_version(item, self.stamp(etag, existing.envelope().ordinal), self.input.shape);
         if item.id == name.id {
             self.put(name, &version, Some(&existing), ChangeKind::Replace)?;
         } else {
             self.rename(name, &existing, &item.id, &version)?;
         }
-        let shape = self.shape;
+        let shape = self.input.shape;
         let old_terms = existing.known_terms().map(|terms| &terms.charged);
         let (removed, added) = old_terms.expect("they were found out").difference(&item.terms.charged);
         // `_ts` changes with every write.
         let always = u64::from(shape.indexed_paths.indexes_anything());
         let sizes = (existing.json_size_bytes(), version.json_size_bytes());
         let charge = shape.charges.replace(sizes.0, sizes.1, removed + always, added + always);
-        let meta = self.origin.meta(charge.0, self.lsn);
+        let meta = self.input.origin.meta(charge.0, self.input.lsn);
         Ok(ItemReply::of(Outcome::Replaced, Some(version), meta))
     }
 
@@ -200,11 +212,11 @@ impl Transaction<'_> {
         id: &str,
         version: &StoredItem,
     ) -> Plan<()> {
-        let new_name = ItemName::new(self.uid, name.logical, id);
+        let new_name = ItemName::new(self.input.origin.uid, name.logical, id);
         let target = self.item(&new_name.key)?;
         let expired = match target {
-            Some(taken) if !taken.is_expired(self.now.seconds()) => {
-                return Err(with_item_lsn(plan::conflict(), &taken).into());
+            Some(taken) if !taken.is_expired(self.input.now.seconds()) => {
+                return Err(with_item_lsn(answers::conflict(), &taken).into());
             }
             other => other,
         };
@@ -215,18 +227,19 @@ impl Transaction<'_> {
     /// Deletes an item, and returns the charge of a client for that.
     pub fn end_charged(&mut self, name: &ItemName<'_>, item: StoredItem, kind: ChangeKind) -> Plan<u64> {
         let item = self.with_terms(item)?;
-        let terms = item.known_terms().map_or(0, |terms| terms.charged.charged()) + system_terms(self.shape);
+        let terms =
+            item.known_terms().map_or(0, |terms| terms.charged.charged()) + system_terms(self.input.shape);
         self.delete(name, &item, kind)?;
-        Ok(self.shape.charges.delete(item.json_size_bytes(), terms).0)
+        Ok(self.input.shape.charges.delete(item.json_size_bytes(), terms).0)
     }
 
     fn stamp(&self, etag: Guid, ordinal: u64) -> Stamp {
-        Stamp { lsn: self.lsn, timestamp_seconds: self.time.seconds(), etag, ordinal }
+        Stamp { lsn: self.input.lsn, timestamp_seconds: self.input.time.seconds(), etag, ordinal }
     }
 }
 
 fn check(existing: &StoredItem, preconditions: &Preconditions) -> Plan<()> {
-    Ok(plan::check_write(existing, preconditions).map_err(|error| with_item_lsn(error, existing))?)
+    Ok(answers::check_write(existing, preconditions).map_err(|error| with_item_lsn(error, existing))?)
 }
 
 fn with_item_lsn(mut error: Error, item: &StoredItem) -> Error {
@@ -236,4 +249,28 @@ fn with_item_lsn(mut error: Error, item: &StoredItem) -> Error {
 
 fn system_terms(shape: &ContainerSchema) -> u64 {
     if shape.indexed_paths.indexes_anything() { SYSTEM_TERMS } else { 0 }
+}
+
+/// The state a new version gets from the command and the partition rather than from its body.
+#[derive(Debug, Clone, Copy)]
+struct Stamp {
+    lsn: u64,
+    timestamp_seconds: u64,
+    etag: Guid,
+    ordinal: u64,
+}
+
+/// The new version of an item with a given body.
+fn new_version(item: &PreparedBody, stamp: Stamp, shape: &Arc<ContainerSchema>) -> StoredItem {
+    let json_size_bytes = rendered_size(item.members.size_bytes, shape, stamp.timestamp_seconds);
+    let envelope = Envelope {
+        lsn: stamp.lsn,
+        timestamp_seconds: stamp.timestamp_seconds,
+        etag: stamp.etag,
+        ordinal: stamp.ordinal,
+        ttl_seconds: item.ttl_seconds,
+        json_size_bytes: json_size_bytes as u32,
+        is_altered: item.is_altered,
+    };
+    StoredItem::new(envelope, item.body.raw(), shape).with(item.members.text.clone(), item.terms.clone())
 }

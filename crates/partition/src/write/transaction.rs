@@ -8,37 +8,76 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use shardlake_model::{Error, ErrorKind};
+use shardlake_model::{Error, ErrorKind, Limits};
+use shardlake_routing::LogicalKey;
 use shardlake_stdx::Timestamp;
-use shardlake_storage::{Batch, Shard};
+use shardlake_storage::{Answer, Batch, Shard};
 
+use super::rows::{Base, Step, Writes};
 use crate::change_log::{self, ChangeKind, Counters, LogEntry, LogOperation};
 use crate::due::{Due, own_end};
 use crate::index::{self, IndexChange, Maintained};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER, PartitionUid};
 use crate::oldest::Oldest;
-use crate::operation::LogicalKey;
 use crate::origin::Origin;
 use crate::pending::Pending;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::shape::ContainerSchema;
 use crate::sizes::{LogicalSize, RecentSizes, SizeChange, limit};
-use crate::writes::{Base, Step, Writes};
 
-/// The inputs of a transaction's plan, besides the engine.
+/// Everything that a plan depends on. It stays the same while the plan is made.
 #[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
+pub(crate) struct PlanInput<'a> {
+    pub origin: Origin,
+    pub shape: &'a Arc<ContainerSchema>,
+    pub shard: &'a Shard,
+    /// LSN of the commit.
+    pub lsn: u64,
+    /// The partition's totals before it.
+    pub counters: Counters,
+    /// By which items have run out.
+    pub now: Timestamp,
+    /// The time recorded in the log and in the items that are written.
+    pub time: Timestamp,
+    /// Queued commits that the engine does not show yet.
     pub pending: &'a Pending,
+    /// Values that were fetched for the plan.
+    pub reads: &'a ReadSet,
     pub maintained: &'a Maintained,
     /// `None` where they are not kept.
     pub sizes: Option<&'a RecentSizes>,
-    /// Earlier writes of the transaction, where it is planned step by step.
-    pub base: Option<&'a Base>,
-    /// Values that were fetched for it.
-    pub reads: &'a ReadSet,
     /// The oldest items, as far as they are in memory.
     pub oldest: Option<&'a Oldest>,
+    /// Earlier writes of the transaction, where it is planned step by step.
+    pub base: Option<&'a Base>,
+    pub switches: Switches,
+}
+
+/// Conditions under which a plan is made.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Switches {
+    /// Versions that end are kept.
+    pub keeps_versions: bool,
+    /// It carries out a client's request.
+    pub is_clients: bool,
+    /// It is planned on the blocking pool.
+    pub is_offloaded: bool,
+    /// It may remove items for good whose time has run out.
+    pub may_expire: bool,
+    /// The unique keys are not those of its shape any more.
+    pub is_outdated: bool,
+}
+
+/// Changes so far. Later reads of the same plan see them.
+#[derive(Default)]
+struct Changes {
+    writes: Writes,
+    index: IndexChange,
+    counters: Counters,
+    sized: Option<Sized>,
+    /// Other items make room for a client's: their removal keeps to no bound of the client's.
+    is_trimming: bool,
 }
 
 /// The logical partition that a transaction writes to.
@@ -49,120 +88,83 @@ struct Sized {
     change: SizeChange,
 }
 
-pub(crate) struct Transaction<'a> {
-    pub uid: PartitionUid,
-    pub origin: Origin,
-    pub shape: &'a Arc<ContainerSchema>,
-    shard: &'a Shard,
-    view: View<'a>,
-    index: IndexChange,
-    writes: Writes,
+/// Results besides the rows: for the log, and for the sequencer.
+struct Results {
     operations: Vec<LogOperation>,
-    counters: Counters,
     /// Items that it has created.
-    pub created: usize,
-    sized: Option<Sized>,
+    created: usize,
     /// The sizes of logical partitions after the transaction.
     recorded: Vec<(Bytes, LogicalSize)>,
     /// Earliest expiry of the versions that it writes.
     due: Due,
-    pub lsn: u64,
-    /// By which items have run out.
-    pub now: Timestamp,
-    /// The time recorded in the log and in the items that it writes.
-    pub time: Timestamp,
-    /// Versions that end are kept.
-    pub keeps_versions: bool,
-    /// It carries out a client's request.
-    pub is_clients: bool,
-    /// It is planned on the blocking pool.
-    pub is_beside: bool,
-    /// It may remove items for good whose time has run out.
-    pub may_expire: bool,
-    /// The unique keys are not those of its shape any more.
-    pub is_outdated: bool,
+}
+
+pub(crate) struct Transaction<'a> {
+    pub input: PlanInput<'a>,
+    state: Changes,
+    outcome: Results,
 }
 
 impl<'a> Transaction<'a> {
-    pub fn new(
-        origin: Origin,
-        shape: &'a Arc<ContainerSchema>,
-        shard: &'a Shard,
-        view: View<'a>,
-        position: (u64, Counters),
-        now: Timestamp,
-    ) -> Self {
-        let (last_lsn, counters) = position;
-        Transaction {
-            uid: origin.uid,
-            origin,
-            shape,
-            shard,
-            view,
-            index: IndexChange::default(),
-            writes: Writes::default(),
-            operations: Vec::new(),
-            counters,
-            created: 0,
-            sized: None,
-            recorded: Vec::new(),
-            due: Due::NEVER,
-            lsn: last_lsn + 1,
-            now,
-            time: now,
-            keeps_versions: false,
-            is_clients: false,
-            is_beside: false,
-            may_expire: false,
-            is_outdated: false,
-        }
+    pub fn new(input: PlanInput<'a>) -> Self {
+        let state = Changes { counters: input.counters, ..Changes::default() };
+        let outcome = Results { operations: Vec::new(), created: 0, recorded: Vec::new(), due: Due::NEVER };
+        Transaction { input, state, outcome }
     }
 
     pub fn get(&self, key: &[u8]) -> Plan<Option<Bytes>> {
-        if let Some(written) = self.writes.get(key) {
+        if let Some(written) = self.state.writes.get(key) {
             return Ok(written.clone());
         }
-        if let Some(written) = self.view.base.and_then(|base| base.get(key)) {
+        if let Some(written) = self.input.base.and_then(|base| base.get(key)) {
             return Ok(written.clone());
         }
         self.stored(key)
     }
 
-    /// The writes of others, up to the last queued commit.
+    /// The writes of others, up to the last queued commit: queued, or fetched for this plan, or in
+    /// the engine if that answers at once.
     fn stored(&self, key: &[u8]) -> Plan<Option<Bytes>> {
-        match self.view.pending.get(key) {
-            Some(queued) => Ok(queued),
-            None => self.view.reads.get(self.shard, key),
+        let PlanInput { pending, reads, shard, .. } = self.input;
+        if let Some(queued) = pending.get(key) {
+            return Ok(queued);
+        }
+        if let Some(fetched) = reads.value(key) {
+            return Ok(fetched.clone());
+        }
+        match shard.lookup_applied(key) {
+            Answer::Now(value) => Ok(value.map_err(crate::storage_error)?),
+            Answer::Later(_) => Err(Stop::Wanted(vec![Bytes::copy_from_slice(key)])),
         }
     }
 
     pub fn write(&mut self, key: impl Into<Bytes>, value: Option<Bytes>) {
-        self.writes.put(key, value);
+        self.state.writes.put(key, value);
     }
 
     /// The item under a key, also when its time to live has run out.
     pub fn item(&self, key: &[u8]) -> Plan<Option<StoredItem>> {
         let Some(bytes) = self.get(key)? else { return Ok(None) };
-        if let Some(known) = self.view.reads.heavy(key, &bytes) {
+        if let Some(known) = self.input.reads.heavy(key, &bytes) {
             return Ok(Some(known.clone()));
         }
-        Ok(Some(StoredItem::decode(bytes, self.shape)?))
+        Ok(Some(StoredItem::decode(bytes, self.input.shape)?))
     }
 
     /// An item that is to end, or to be another one, with the terms of its body, which are found out once. Those of a heavy one
     /// take long.
     pub fn with_terms(&self, old: StoredItem) -> Plan<StoredItem> {
-        match old.known_terms().is_none() && old.is_heavy() && !self.is_beside {
+        match old.known_terms().is_none() && old.is_heavy() && !self.input.switches.is_offloaded {
             true => Err(Stop::Heavy),
             false => Ok(old.with_terms()),
         }
     }
 
     pub fn new_ordinal(&mut self) -> u64 {
-        let ordinal = self.counters.next_ordinal;
-        self.counters.next_ordinal += 1;
+        let ordinal = self.state.counters.next_ordinal;
+        self.state.counters.next_ordinal += 1;
         assert!(ordinal < 1 << 40, "a partition hands out fewer than 2^40 ordinals");
-        u64::from(self.origin.rid_prefix) << 40 | ordinal
+        u64::from(self.input.origin.rid_prefix) << 40 | ordinal
     }
 
     /// Writes a version of an item. `old` is the version that it replaces; `kind` is recorded in
@@ -221,30 +223,40 @@ impl<'a> Transaction<'a> {
     ) -> Plan<()> {
         #[cfg(feature = "testing")]
         crate::seeded::panic_if(crate::seeded::Mistake::PanicWhilePlanning);
-        if let Some(old) = old {
-            self.release_unique_keys(name.logical, name.id, old)?;
+        if self.may_have_unique_values() {
+            if let Some(old) = old {
+                self.release_unique_keys(name.logical, name.id, old)?;
+            }
+            self.claim_unique_keys(name.logical, name.id, item, claim)?;
         }
-        self.claim_unique_keys(name.logical, name.id, item, claim)?;
         self.count(name.logical, old, Some(item));
         let ordinal = item.envelope().ordinal;
         if old.map(|old| old.envelope().ordinal) != Some(ordinal) {
             if let Some(old) = old {
                 self.forget_ordinal(name, old);
             }
-            self.write(keys::ordinal_key(self.uid, ordinal), Some(name.key.slice(HEADER..)));
-            self.write(name.created_key(self.uid, ordinal), Some(name.key.slice(name.id_at()..)));
+            self.write(keys::ordinal_key(self.input.origin.uid, ordinal), Some(name.key.slice(HEADER..)));
+            self.write(
+                name.created_key(self.input.origin.uid, ordinal),
+                Some(name.key.slice(name.id_at()..)),
+            );
         }
         self.write(name.key.clone(), Some(item.record_bytes()));
-        self.due.note(item.envelope());
+        self.outcome.due.note(item.envelope());
         self.queue_end(name, old, Some(item));
         self.index(old, Some(item))
+    }
+
+    /// Whether there is anything to claim or to release, or the shape does not show that.
+    fn may_have_unique_values(&self) -> bool {
+        self.input.switches.is_outdated || !self.input.shape.unique_keys.is_empty()
     }
 
     /// The ordinal names no item any more, and has no place in the order of creation.
     fn forget_ordinal(&mut self, name: &ItemName<'_>, old: &StoredItem) {
         let ordinal = old.envelope().ordinal;
-        self.write(keys::ordinal_key(self.uid, ordinal), None);
-        self.write(name.created_key(self.uid, ordinal), None);
+        self.write(keys::ordinal_key(self.input.origin.uid, ordinal), None);
+        self.write(name.created_key(self.input.origin.uid, ordinal), None);
     }
 
     /// Keeps the queue of items that run out by a time of their own.
@@ -254,7 +266,7 @@ impl<'a> Transaction<'a> {
         if old == new {
             return;
         }
-        let row = |end| keys::expiry_key(self.uid, end, &name.key[HEADER..]);
+        let row = |end| keys::expiry_key(self.input.origin.uid, end, &name.key[HEADER..]);
         let (old, new) = (old.map(row), new.map(row));
         if let Some(row) = old {
             self.write(row, None);
@@ -271,7 +283,9 @@ impl<'a> Transaction<'a> {
 
     /// All of a deletion but its entry in the log.
     pub fn take_out(&mut self, name: &ItemName<'_>, old: &StoredItem) -> Plan<()> {
-        self.release_unique_keys(name.logical, name.id, old)?;
+        if self.may_have_unique_values() {
+            self.release_unique_keys(name.logical, name.id, old)?;
+        }
         self.count(name.logical, Some(old), None);
         self.forget_ordinal(name, old);
         self.write(name.key.clone(), None);
@@ -286,16 +300,16 @@ impl<'a> Transaction<'a> {
             items: i64::from(new.is_some()) - i64::from(old.is_some()),
             size_bytes: size(new) - size(old),
         };
-        self.counters.items = self.counters.items.wrapping_add_signed(by.items);
-        self.counters.size_bytes = self.counters.size_bytes.wrapping_add_signed(by.size_bytes);
+        self.state.counters.items = self.state.counters.items.wrapping_add_signed(by.items);
+        self.state.counters.size_bytes = self.state.counters.size_bytes.wrapping_add_signed(by.size_bytes);
         let sized = self.sized(logical);
         sized.change.items += by.items;
         sized.change.size_bytes += by.size_bytes;
     }
 
     fn sized(&mut self, logical: &LogicalKey) -> &mut Sized {
-        let uid = self.uid;
-        let sized = self.sized.get_or_insert_with(|| Sized {
+        let uid = self.input.origin.uid;
+        let sized = self.state.sized.get_or_insert_with(|| Sized {
             key: keys::size_key(uid, logical).into(),
             before: None,
             change: SizeChange::default(),
@@ -308,36 +322,44 @@ impl<'a> Transaction<'a> {
         sized
     }
 
+    /// Items created so far.
+    pub fn created(&self) -> usize {
+        self.outcome.created
+    }
+
+    pub fn note_created(&mut self) {
+        self.outcome.created += 1;
+    }
+
+    pub fn set_trimming(&mut self, is_trimming: bool) {
+        self.state.is_trimming = is_trimming;
+    }
+
     /// By how much the logical partition has grown so far.
     pub fn growth_bytes(&self) -> i64 {
-        self.sized.as_ref().map_or(0, |sized| sized.change.size_bytes)
+        self.state.sized.as_ref().map_or(0, |sized| sized.change.size_bytes)
     }
 
     /// The same with the items that it has gained; nothing where it has shrunk.
     pub fn growth(&self) -> LogicalSize {
-        let change = self.sized.as_ref().map(|sized| sized.change).unwrap_or_default();
+        let change = self.state.sized.as_ref().map(|sized| sized.change).unwrap_or_default();
         let grown = |by: i64| u64::try_from(by).unwrap_or_default();
         LogicalSize { items: grown(change.items), size_bytes: grown(change.size_bytes) }
     }
 
     /// The size of a logical partition before the transaction.
     fn size_before(&self, key: &[u8]) -> Plan<LogicalSize> {
-        let committed = match self.view.sizes.and_then(|sizes| sizes.get(key)) {
+        let committed = match self.input.sizes.and_then(|sizes| sizes.get(key)) {
             Some(known) => known,
             None => self.get(key)?.as_deref().map_or(Ok(LogicalSize::default()), LogicalSize::decode)?,
         };
-        let steps = self.view.base.map(|base| base.change_of(key));
+        let steps = self.input.base.map(|base| base.change_of(key));
         Ok(steps.map_or(Ok(committed), |change| committed.changed_by(change))?)
-    }
-
-    /// The oldest items, as far as they are in memory.
-    pub fn oldest(&self) -> Option<&'a Oldest> {
-        self.view.oldest
     }
 
     /// Whether it is one step of several.
     pub fn is_step(&self) -> bool {
-        self.view.base.is_some()
+        self.input.base.is_some()
     }
 
     /// Whether the transaction's logical partition holds no item now: then there is none to look for.
@@ -348,21 +370,21 @@ impl<'a> Transaction<'a> {
     /// The size of the transaction's logical partition with its own writes.
     pub fn size_now(&mut self, logical: &LogicalKey) -> Plan<LogicalSize> {
         self.sized(logical);
-        let mut sized = self.sized.take().expect("it was just made");
+        let mut sized = self.state.sized.take().expect("it was just made");
         let before = match sized.before {
             Some(before) => before,
             None => self.size_before(&sized.key)?,
         };
         sized.before = Some(before);
         let now = before.changed_by(sized.change)?;
-        self.sized = Some(sized);
+        self.state.sized = Some(sized);
         Ok(now)
     }
 
     /// Writes the size of the logical partition if it is another one after the last change, and gives it with the old one.
     /// Another logical partition may follow, but not the same again.
     pub fn record_size(&mut self) -> Plan<Option<(LogicalSize, LogicalSize)>> {
-        let changed = self.sized.take().filter(|sized| sized.change != SizeChange::default());
+        let changed = self.state.sized.take().filter(|sized| sized.change != SizeChange::default());
         let Some(Sized { key, before, change }) = changed else { return Ok(None) };
         let before = match before {
             Some(before) => before,
@@ -370,37 +392,42 @@ impl<'a> Transaction<'a> {
         };
         let after = before.changed_by(change)?;
         self.write(key.clone(), (after.items > 0).then(|| after.encode()));
-        self.recorded.push((key, after));
+        self.outcome.recorded.push((key, after));
         Ok(Some((before, after)))
     }
 
     /// Records the size of a client's write: refuses it if the logical partition or the partition
     /// would exceed its limit.
     pub fn record_size_within_limits(&mut self) -> Plan<()> {
-        match self.record_size()? {
-            Some((before, after)) => {
-                Ok(limit::check(before, after, self.counters.size_bytes, &self.shape.limits)?)
-            }
-            None => Ok(()),
+        let Some((before, after)) = self.record_size()? else { return Ok(()) };
+        let limits = &self.input.shape.limits;
+        match grows_beyond(before, after, self.state.counters.size_bytes, limits) {
+            true => Err(limit::refusal(after, limits).into()),
+            false => Ok(()),
         }
     }
 
     fn index(&mut self, old: Option<&StoredItem>, new: Option<&StoredItem>) -> Plan<()> {
-        let maintained = self.view.maintained;
+        let maintained = self.input.maintained;
         let takes_long = |item: &StoredItem| item.is_heavy() && item.known_terms().is_none();
-        if !self.is_beside && !maintained.layouts.is_empty() && old.into_iter().chain(new).any(takes_long) {
+        if !self.input.switches.is_offloaded
+            && !maintained.layouts.is_empty()
+            && old.into_iter().chain(new).any(takes_long)
+        {
             return Err(Stop::Heavy);
         }
         // The index follows from the result of all steps.
-        if self.view.base.is_some() {
+        if self.input.base.is_some() {
             return Ok(());
         }
-        maintained.change(self.uid, old, new, &mut self.index);
+        maintained.change(self.input.origin.uid, old, new, &mut self.state.index);
         // A single operation may exceed it: an item stored under another policy can have any number
         // of terms. Writes of the server itself have bounds of their own, since no client could
         // split them.
-        let max = self.shape.limits.transaction_index_entries_max;
-        if self.is_clients && self.operations.len() > 1 && self.postings() > max * maintained.layouts.len() {
+        let max = self.input.shape.limits.transaction_index_entries_max;
+        let is_bounded = self.input.switches.is_clients && !self.state.is_trimming;
+        if is_bounded && self.outcome.operations.len() > 1 && self.postings() > max * maintained.layouts.len()
+        {
             return Err(Stop::Error(Error::new(
                 ErrorKind::TooLarge,
                 format!(
@@ -415,54 +442,52 @@ impl<'a> Transaction<'a> {
         let key = &name.key[HEADER..];
         let previous_lsn = old.map_or(0, StoredItem::lsn);
         // A version that the transaction itself has written is never visible.
-        if let Some(old) = old.filter(|old| self.keeps_versions && old.lsn() != self.lsn) {
-            self.write(keys::version_key(self.uid, key, old.lsn()), Some(old.record_bytes()));
+        if let Some(old) = old.filter(|old| self.input.switches.keeps_versions && old.lsn() != self.input.lsn)
+        {
+            self.write(keys::version_key(self.input.origin.uid, key, old.lsn()), Some(old.record_bytes()));
         }
-        self.operations.push(LogOperation { kind, ordinal, previous_lsn, key: key.to_vec() });
+        self.outcome.operations.push(LogOperation { kind, ordinal, previous_lsn, key: key.to_vec() });
     }
 
     /// How many rows of the index change so far.
     pub fn postings(&self) -> usize {
-        self.index.postings.len()
-    }
-
-    /// The partition's totals so far.
-    pub fn counters(&self) -> Counters {
-        self.counters
+        self.state.index.postings.len()
     }
 
     pub fn changes_anything(&self) -> bool {
-        !self.operations.is_empty()
+        !self.outcome.operations.is_empty()
     }
 
     /// Adds the writes alone, and returns the totals after them: the log of copied items is copied
     /// separately.
     pub fn into_copy(mut self, batch: &mut Batch) -> Plan<Counters> {
         self.record_size()?;
-        add(self.writes.iter(), batch);
-        self.index.postings.add_to(batch);
-        Ok(self.counters)
+        add(self.state.writes.iter(), batch);
+        self.state.index.postings.add_to(batch);
+        Ok(self.state.counters)
     }
 
-    /// The end of one step of several, whose size was recorded; `before` are the totals that it began with.
-    pub fn into_step(self, before: Counters) -> Step {
+    /// The end of one step of several, whose size was recorded.
+    pub fn into_step(self) -> Step {
+        let before = self.input.counters;
         let change = SizeChange {
-            items: self.counters.items.wrapping_sub(before.items) as i64,
-            size_bytes: self.counters.size_bytes.wrapping_sub(before.size_bytes) as i64,
+            items: self.state.counters.items.wrapping_sub(before.items) as i64,
+            size_bytes: self.state.counters.size_bytes.wrapping_sub(before.size_bytes) as i64,
         };
-        let mut writes = self.writes.into_list();
+        let mut writes = self.state.writes.into_list();
         // Sizes follow from the changes of all steps.
-        writes.retain(|(key, _)| !self.recorded.iter().any(|(recorded, _)| recorded == key));
-        let sized = self.recorded.into_iter().next().map(|(key, _)| key);
-        Step { writes, change, sized, next_ordinal: self.counters.next_ordinal }
+        writes.retain(|(key, _)| !self.outcome.recorded.iter().any(|(recorded, _)| recorded == key));
+        let sized = self.outcome.recorded.into_iter().next().map(|(key, _)| key);
+        Step { writes, change, sized, next_ordinal: self.state.counters.next_ordinal }
     }
 
     /// The values from before the transaction of the rows that it claims and that no earlier step
     /// has written.
     pub fn displaced(&self) -> Plan<Vec<(Bytes, Option<Bytes>)>> {
-        let is_first =
-            |key: &&Bytes| keys::is_claimed(key) && self.view.base.is_none_or(|base| base.get(key).is_none());
-        let keys = self.writes.iter().map(|(key, _)| key).filter(is_first);
+        let is_first = |key: &&Bytes| {
+            keys::is_claimed(key) && self.input.base.is_none_or(|base| base.get(key).is_none())
+        };
+        let keys = self.state.writes.iter().map(|(key, _)| key).filter(is_first);
         keys.map(|key| Ok((key.clone(), self.stored(key)?))).collect()
     }
 
@@ -477,32 +502,33 @@ impl<'a> Transaction<'a> {
     /// With the mistake that a test has asked for.
     #[cfg(feature = "testing")]
     fn spoiled(mut self) -> Self {
-        let Transaction { uid, writes, index, operations, .. } = &mut self;
-        crate::seeded::Written { uid: *uid, writes, postings: &mut index.postings, operations }.spoil();
+        let (uid, operations) = (self.input.origin.uid, &mut self.outcome.operations);
+        let Changes { writes, index, .. } = &mut self.state;
+        crate::seeded::Written { uid, writes, postings: &mut index.postings, operations }.spoil();
         self
     }
 
     fn planned(mut self) -> PlannedCommit {
         let entry = LogEntry {
-            timestamp_ms: self.time.milliseconds(),
-            counters: self.counters,
-            operations: change_log::net(std::mem::take(&mut self.operations), self.lsn),
+            timestamp_ms: self.input.time.milliseconds(),
+            counters: self.state.counters,
+            operations: change_log::net(std::mem::take(&mut self.outcome.operations), self.input.lsn),
         };
-        for (place, by) in &self.index.counts {
-            let counted = &self.view.maintained.counted[*place];
+        for (place, by) in &self.state.index.counts {
+            let counted = &self.input.maintained.counted[*place];
             if let Some(count) = counted.after(*by) {
-                let key = index::counter_key(self.uid, counted.index_id, counted.path_hash);
-                self.writes.put(key, Some(Bytes::copy_from_slice(&count.to_be_bytes())));
+                let key = index::counter_key(self.input.origin.uid, counted.index_id, counted.path_hash);
+                self.state.writes.put(key, Some(Bytes::copy_from_slice(&count.to_be_bytes())));
             }
         }
         let mut batch = Batch::new();
-        if self.lsn == 1 {
+        if self.input.lsn == 1 {
             // From its first commit on, the partition has every item in these.
-            batch.put(keys::expiry_mark_key(self.uid), Bytes::new());
-            batch.put(keys::created_mark_key(self.uid), Bytes::new());
+            batch.put(keys::expiry_mark_key(self.input.origin.uid), Bytes::new());
+            batch.put(keys::created_mark_key(self.input.origin.uid), Bytes::new());
         }
-        add(self.writes.iter(), &mut batch);
-        let log_key = keys::log_key(self.uid, self.lsn);
+        add(self.state.writes.iter(), &mut batch);
+        let log_key = keys::log_key(self.input.origin.uid, self.input.lsn);
         #[cfg(feature = "testing")]
         if crate::seeded::loses_log_entry() {
             batch.delete(log_key);
@@ -511,18 +537,26 @@ impl<'a> Transaction<'a> {
         }
         #[cfg(not(feature = "testing"))]
         batch.put(log_key, entry.encode());
-        self.index.postings.add_to(&mut batch);
+        self.state.index.postings.add_to(&mut batch);
         PlannedCommit {
-            lsn: self.lsn,
+            lsn: self.input.lsn,
             batch,
-            timestamp_ms: self.time.milliseconds(),
-            counters: self.counters,
-            writes: self.writes.into_list(),
-            counts: self.index.counts,
-            recorded: self.recorded,
-            due: self.due,
+            timestamp_ms: self.input.time.milliseconds(),
+            counters: self.state.counters,
+            writes: self.state.writes.into_list(),
+            counts: self.state.index.counts,
+            recorded: self.outcome.recorded,
+            due: self.outcome.due,
         }
     }
+}
+
+/// Whether a write makes a logical partition larger, and it or its physical partition, which has
+/// `partition_bytes` then, too large.
+fn grows_beyond(before: LogicalSize, after: LogicalSize, partition_bytes: u64, limits: &Limits) -> bool {
+    let is_too_large = after.size_bytes > limits.logical_partition_size_bytes_max
+        || partition_bytes > limits.physical_partition_size_bytes_hard_max;
+    is_too_large && after.size_bytes > before.size_bytes
 }
 
 fn add<'w>(writes: impl Iterator<Item = &'w (Bytes, Option<Bytes>)>, batch: &mut Batch) {
@@ -579,4 +613,33 @@ pub(crate) struct PlannedCommit {
     pub recorded: Vec<(Bytes, LogicalSize)>,
     /// When the first of the versions that it writes may run out.
     pub due: Due,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(logical: u64, hard: u64) -> Limits {
+        Limits {
+            logical_partition_size_bytes_max: logical,
+            physical_partition_size_bytes_hard_max: hard,
+            ..Limits::default()
+        }
+    }
+
+    #[test]
+    fn growth_over_a_limit_is_refused_and_nothing_else() {
+        let size = |size_bytes| LogicalSize { items: 1, size_bytes };
+        let kind = |before, after, partition| {
+            let limits = limits(100, 500);
+            let is_refused = grows_beyond(size(before), size(after), partition, &limits);
+            is_refused.then(|| limit::refusal(size(after), &limits).kind())
+        };
+        assert_eq!(kind(0, 100, 100), None);
+        assert_eq!(kind(100, 101, 101), Some(ErrorKind::LogicalPartitionFull));
+        assert_eq!(kind(200, 200, 200), None, "no larger than before");
+        assert_eq!(kind(200, 150, 150), None, "smaller, though still too large");
+        assert_eq!(kind(50, 60, 501), Some(ErrorKind::PartitionFull));
+        assert_eq!(kind(60, 50, 501), None);
+    }
 }
