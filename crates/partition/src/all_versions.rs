@@ -4,49 +4,17 @@
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_storage::{Row, Snapshot};
 
-use crate::change_feed::{FeedLook, KeyTest, Page};
+use crate::change_feed::{Page, too_old};
 use crate::change_log::{ChangeKind, LogEntry, LogOperation};
 use crate::change_sink::Change;
 use crate::item::StoredItem;
 use crate::key_list::KeyList;
 use crate::keys::{self, ITEMS};
-use crate::log_marks::NOT_KEPT;
-use crate::partition::Partition;
 
 /// Operations whose versions are read at once.
 const OPERATIONS_AT_ONCE: usize = 64;
 /// Bytes of the versions of these operations, estimated from the usual size of an item.
 const OPERATIONS_BYTES: u64 = 64 * 1024 * 1024;
-
-impl Partition {
-    /// Refuses a position from before the retained history.
-    pub(crate) fn check_past(&self, look: &FeedLook<'_>, keys: &KeyTest<'_>) -> Result<()> {
-        let past = self.past.marks().past_of(&keys.start, keys.end.as_deref());
-        if past.versions_from == NOT_KEPT || !self.past.keeps_versions() {
-            return Err(not_enabled());
-        }
-        if look.after < past.versions_from.max(past.compacted_to) {
-            return Err(self.too_old(look.after));
-        }
-        Ok(())
-    }
-
-    fn too_old(&self, after: u64) -> Error {
-        let minutes = self.past.retention().as_secs() / 60;
-        Error::bad_request(format!(
-            "the change feed position {after} of partition key range {} is older than what is kept: all versions and deletes are kept for {minutes} minutes, by changeFeedPolicy.retentionDuration or else by the server's --restore-window; start again from now",
-            self.range_id
-        ))
-    }
-}
-
-/// The wording of the reference.
-pub fn not_enabled() -> Error {
-    Error::new(
-        ErrorKind::BadRequest,
-        "The change feed mode 'All Versions and Deletes' must be enabled for the container: set changeFeedPolicy.retentionDuration to the minutes for which versions are to be kept, or start the server with --restore-window",
-    )
-}
 
 impl Page<'_> {
     /// Like the latest version's, with everything that the operations did.
@@ -56,10 +24,10 @@ impl Page<'_> {
         rows: impl Iterator<Item = Row>,
     ) -> Result<bool> {
         let oldest_ms =
-            self.look.now.milliseconds().saturating_sub(self.partition.past.retention().as_millis() as u64);
+            self.look.now.milliseconds().saturating_sub(self.core.past.retention().as_millis() as u64);
         let decode = |(key, value): Row| Ok((keys::log_lsn(&key)?, LogEntry::decode(&value)?));
         let entries: Vec<(u64, LogEntry)> = rows.map(decode).collect::<Result<_>>()?;
-        let at_once = self.partition.usual_items_in(OPERATIONS_BYTES).min(OPERATIONS_AT_ONCE);
+        let at_once = self.core.usual_items_in(OPERATIONS_BYTES).min(OPERATIONS_AT_ONCE);
         let mut rest = &entries[..];
         while !rest.is_empty() {
             let together;
@@ -73,7 +41,7 @@ impl Page<'_> {
                         continue;
                     }
                     if entry.timestamp_ms < oldest_ms {
-                        return Err(self.partition.too_old(self.look.after));
+                        return Err(too_old(self.core, self.look.after));
                     }
                     let at = (*lsn, entry.timestamp_ms);
                     charge_centi += self.show_version(at, operation, &mut versions)?;
@@ -145,7 +113,7 @@ impl Page<'_> {
         entries: &[(u64, LogEntry)],
     ) -> Result<Vec<Option<StoredItem>>> {
         let (mut wanted, mut live_keys) = (Vec::new(), KeyList::default());
-        let header = keys::header(self.partition.uid, ITEMS, 0);
+        let header = keys::header(self.core.uid, ITEMS, 0);
         for (lsn, entry) in entries {
             for operation in &entry.operations {
                 if !self.keys.matches(&operation.key)? {
@@ -165,7 +133,7 @@ impl Page<'_> {
                 let version = live.clone().filter(|item| item.lsn() == lsn);
                 if version.is_none() {
                     places.push(versions.len());
-                    ended_keys.push(&[&keys::version_key(self.partition.uid, key, lsn)]);
+                    ended_keys.push(&[&keys::version_key(self.core.uid, key, lsn)]);
                 }
                 versions.push(version);
             }

@@ -22,10 +22,11 @@ use shardlake_storage::{Row, ScanOptions, Snapshot};
 
 use crate::change_log::{ChangeKind, LogEntry, LogOperation};
 use crate::change_sink::{Change, ChangeSink};
+use crate::core::Core;
 use crate::feed::{FeedFilter, PageLimits};
 use crate::item::StoredItem;
 use crate::keys::{self, ITEMS};
-use crate::partition::Partition;
+use crate::log_marks::NOT_KEPT;
 use crate::shape::ContainerSchema;
 
 /// Bytes of the items that are read at once, estimated from the usual size of an item.
@@ -74,100 +75,133 @@ pub struct FeedFound {
     pub is_last: bool,
 }
 
-impl Partition {
-    /// Hands the changes to `out`.
-    #[tracing::instrument(name = "changes", level = "debug", skip_all, fields(partition = self.uid.0))]
-    pub async fn read_changes(&self, look: &FeedLook<'_>, out: &mut dyn ChangeSink) -> Result<FeedFound> {
-        let snapshot = self.shard().snapshot();
-        self.check_open()?;
-        let mut page =
-            Page { partition: self, look, keys: KeyTest::new(look.filter), found: FeedFound::default(), out };
-        if look.mode == ChangeFeedMode::AllVersionsAndDeletes {
-            self.check_past(look, &page.keys)?;
-        }
-        let after = match look.since {
-            Some(since) => self.last_before(&snapshot, look.after, since).await?,
-            None => look.after,
-        };
-        page.found.last_lsn = after;
-        let (_, end) = keys::space_range(self.uid, keys::CHANGE_LOG);
-        let start = keys::log_key(self.uid, after.saturating_add(1));
-        let mut scan = snapshot.scan(start..end, ScanOptions::default());
-        while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-            if !page.take(&snapshot, rows).await? {
-                return Ok(page.found);
-            }
-        }
-        if page.found.last_lsn == look.after {
-            self.check_position(&snapshot, look.after).await?;
-        }
-        page.found.is_last = true;
-        Ok(page.found)
+/// Hands the changes to `out`.
+#[tracing::instrument(name = "changes", level = "debug", skip_all, fields(partition = core.uid.0))]
+pub(crate) async fn read_changes(
+    core: &Core,
+    look: &FeedLook<'_>,
+    out: &mut dyn ChangeSink,
+) -> Result<FeedFound> {
+    let snapshot = core.shard().snapshot();
+    core.check_open()?;
+    let mut page = Page { core, look, keys: KeyTest::new(look.filter), found: FeedFound::default(), out };
+    if look.mode == ChangeFeedMode::AllVersionsAndDeletes {
+        check_past(core, look, &page.keys)?;
     }
+    let after = match look.since {
+        Some(since) => last_before(core, &snapshot, look.after, since).await?,
+        None => look.after,
+    };
+    page.found.last_lsn = after;
+    let (_, end) = keys::space_range(core.uid, keys::CHANGE_LOG);
+    let start = keys::log_key(core.uid, after.saturating_add(1));
+    let mut scan = snapshot.scan(start..end, ScanOptions::default());
+    while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+        if !page.take(&snapshot, rows).await? {
+            return Ok(page.found);
+        }
+    }
+    if page.found.last_lsn == look.after {
+        check_position(core, &snapshot, look.after).await?;
+    }
+    page.found.is_last = true;
+    Ok(page.found)
+}
 
-    /// The last LSN not below `after` up to which everything was written before a time.
-    pub(crate) async fn last_before(&self, snapshot: &Snapshot, after: u64, since: Timestamp) -> Result<u64> {
-        let joined_to = self.past.marks().joined_to;
-        let is_before = async |lsn: u64| -> Result<Option<u64>> {
-            let Some((lsn, entry)) = self.first_entry_from(snapshot, lsn).await? else { return Ok(None) };
-            Ok((entry.timestamp_ms < since.milliseconds()).then_some(lsn))
-        };
-        // Times increase with the LSN above `joined_to`. Below it, a merge joined several logs, and times may be in any order.
-        let mut low = after.max(joined_to);
-        let bounds = try_join3(
-            is_before(after.saturating_add(1)),
-            is_before(low.saturating_add(1)),
-            keys::last_log_lsn(snapshot, self.uid),
-        );
-        let (Some(_), Some(_), mut high) = bounds.await? else { return Ok(after) };
-        // Over a slow store, many looks at once take as long as one.
-        let ways = if snapshot.reads_at_once() { 2 } else { 16 };
-        while low < high {
-            let step = (high - low).div_ceil(ways);
-            let looks: Vec<u64> =
-                (1..ways).map(|look| low + look * step).take_while(|look| *look <= high).collect();
-            for (look, found) in looks.iter().zip(try_join_all(looks.iter().copied().map(&is_before)).await?)
-            {
-                match found {
-                    Some(lsn) => low = low.max(lsn),
-                    None => {
-                        high = look - 1;
-                        break;
-                    }
+/// The last LSN not below `after` up to which everything was written before a time.
+pub(crate) async fn last_before(
+    core: &Core,
+    snapshot: &Snapshot,
+    after: u64,
+    since: Timestamp,
+) -> Result<u64> {
+    let joined_to = core.past.marks().joined_to;
+    let is_before = async |lsn: u64| -> Result<Option<u64>> {
+        let Some((lsn, entry)) = first_entry_from(core, snapshot, lsn).await? else { return Ok(None) };
+        Ok((entry.timestamp_ms < since.milliseconds()).then_some(lsn))
+    };
+    // Times increase with the LSN above `joined_to`. Below it, a merge joined several logs, and times may be in any order.
+    let mut low = after.max(joined_to);
+    let bounds = try_join3(
+        is_before(after.saturating_add(1)),
+        is_before(low.saturating_add(1)),
+        keys::last_log_lsn(snapshot, core.uid),
+    );
+    let (Some(_), Some(_), mut high) = bounds.await? else { return Ok(after) };
+    // Over a slow store, many looks at once take as long as one.
+    let ways = if snapshot.reads_at_once() { 2 } else { 16 };
+    while low < high {
+        let step = (high - low).div_ceil(ways);
+        let looks: Vec<u64> =
+            (1..ways).map(|look| low + look * step).take_while(|look| *look <= high).collect();
+        for (look, found) in looks.iter().zip(try_join_all(looks.iter().copied().map(&is_before)).await?) {
+            match found {
+                Some(lsn) => low = low.max(lsn),
+                None => {
+                    high = look - 1;
+                    break;
                 }
             }
         }
-        Ok(low)
     }
+    Ok(low)
+}
 
-    async fn first_entry_from(&self, snapshot: &Snapshot, lsn: u64) -> Result<Option<(u64, LogEntry)>> {
-        let (_, end) = keys::space_range(self.uid, keys::CHANGE_LOG);
-        let options = ScanOptions { limit: Some(1), ..ScanOptions::default() };
-        let mut scan = snapshot.scan(keys::log_key(self.uid, lsn)..end, options);
-        let row = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
-        row.map(|(key, value)| Ok((keys::log_lsn(&key)?, LogEntry::decode(&value)?))).transpose()
-    }
+async fn first_entry_from(core: &Core, snapshot: &Snapshot, lsn: u64) -> Result<Option<(u64, LogEntry)>> {
+    let (_, end) = keys::space_range(core.uid, keys::CHANGE_LOG);
+    let options = ScanOptions { limit: Some(1), ..ScanOptions::default() };
+    let mut scan = snapshot.scan(keys::log_key(core.uid, lsn)..end, options);
+    let row = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
+    row.map(|(key, value)| Ok((keys::log_lsn(&key)?, LogEntry::decode(&value)?))).transpose()
+}
 
-    /// Refuses a position that was never reached here: writes up to that position would not be
-    /// reported.
-    async fn check_position(&self, snapshot: &Snapshot, after: u64) -> Result<()> {
-        let last = keys::last_log_lsn(snapshot, self.uid).await?;
-        if after <= last {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::BadRequest,
-            format!(
-                "the change feed position {after} lies ahead of partition key range {}, which is at {last}: it is of another life of the container; start again",
-                self.range_id
-            ),
-        ))
+/// Refuses a position that was never reached here: writes up to that position would not be
+/// reported.
+async fn check_position(core: &Core, snapshot: &Snapshot, after: u64) -> Result<()> {
+    let last = keys::last_log_lsn(snapshot, core.uid).await?;
+    if after <= last {
+        return Ok(());
     }
+    Err(Error::new(
+        ErrorKind::BadRequest,
+        format!(
+            "the change feed position {after} lies ahead of partition key range {}, which is at {last}: it is of another life of the container; start again",
+            core.range_id
+        ),
+    ))
+}
+
+/// Refuses a position from before the retained history.
+fn check_past(core: &Core, look: &FeedLook<'_>, keys: &KeyTest<'_>) -> Result<()> {
+    let past = core.past.marks().past_of(&keys.start, keys.end.as_deref());
+    if past.versions_from == NOT_KEPT || !core.past.keeps_versions() {
+        return Err(not_enabled());
+    }
+    if look.after < past.versions_from.max(past.compacted_to) {
+        return Err(too_old(core, look.after));
+    }
+    Ok(())
+}
+
+pub(crate) fn too_old(core: &Core, after: u64) -> Error {
+    let minutes = core.past.retention().as_secs() / 60;
+    Error::bad_request(format!(
+        "the change feed position {after} of partition key range {} is older than what is kept: all versions and deletes are kept for {minutes} minutes, by changeFeedPolicy.retentionDuration or else by the server's --restore-window; start again from now",
+        core.range_id
+    ))
+}
+
+/// The wording of the reference.
+pub fn not_enabled() -> Error {
+    Error::new(
+        ErrorKind::BadRequest,
+        "The change feed mode 'All Versions and Deletes' must be enabled for the container: set changeFeedPolicy.retentionDuration to the minutes for which versions are to be kept, or start the server with --restore-window",
+    )
 }
 
 /// A page in the making.
 pub(crate) struct Page<'a> {
-    pub partition: &'a Partition,
+    pub core: &'a Core,
     pub look: &'a FeedLook<'a>,
     pub keys: KeyTest<'a>,
     pub found: FeedFound,
@@ -179,7 +213,7 @@ impl Page<'_> {
     async fn take(&mut self, snapshot: &Snapshot, rows: Vec<Row>) -> Result<bool> {
         let mut rows = rows.into_iter();
         // A page of few items must not read many, and not many large ones.
-        let at_once = self.partition.usual_items_in(ITEMS_BYTES);
+        let at_once = self.core.usual_items_in(ITEMS_BYTES);
         while !rows.as_slice().is_empty() {
             let room = self.look.limits.items.saturating_sub(self.found.changes).min(at_once);
             let room = room.clamp(1, rows.as_slice().len());
@@ -202,7 +236,7 @@ impl Page<'_> {
             let lsn = keys::log_lsn(&key)?;
             for operation in LogEntry::decode(&value)?.operations {
                 if shows(&operation) && self.keys.matches(&operation.key)? {
-                    candidates.push(keys::with_header(self.partition.uid, ITEMS, &operation.key));
+                    candidates.push(keys::with_header(self.core.uid, ITEMS, &operation.key));
                 }
             }
             lsns.push((lsn, candidates.len()));

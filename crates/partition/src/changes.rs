@@ -7,8 +7,8 @@ use shardlake_stdx::Timestamp;
 use shardlake_storage::{ScanOptions, Snapshot, View};
 
 use crate::change_log::LogEntry;
+use crate::core::Core;
 use crate::keys::{self, PartitionUid};
-use crate::partition::Partition;
 
 /// Entries of the log, without those that concern nothing in the span.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,34 +20,37 @@ pub struct ChangePage {
     pub is_last: bool,
 }
 
-impl Partition {
-    /// Looks at up to `entries_max` durable entries above `after`. LSNs of the partitions that this
-    /// one was made of count, too: a reader that has followed one of them over `span` continues here
-    /// with the last LSN seen there.
-    pub async fn changes(&self, span: &KeyRange, after: u64, entries_max: usize) -> Result<ChangePage> {
-        let snapshot = self.shard().snapshot();
-        self.check_open()?;
-        let span = span.intersection(&self.epk_range);
-        let (start, end) = (keys::item_key_bound_below(&span), keys::item_key_bound(&span));
-        let is_inside = |key: &[u8]| key >= &start[..] && end.as_ref().is_none_or(|end| key < &end[..]);
-        let (_, log_end) = keys::space_range(self.uid, keys::CHANGE_LOG);
-        let options = ScanOptions { limit: Some(entries_max), ..ScanOptions::default() };
-        let mut scan = snapshot.scan(keys::log_key(self.uid, after.saturating_add(1))..log_end, options);
-        let mut page = ChangePage { last_lsn: after, ..ChangePage::default() };
-        let mut looked_at = 0;
-        while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-            for (key, value) in rows {
-                looked_at += 1;
-                page.last_lsn = keys::log_lsn(&key)?;
-                let entry = LogEntry::decode(&value)?.part(is_inside);
-                if !entry.operations.is_empty() {
-                    page.entries.push((page.last_lsn, entry));
-                }
+/// Looks at up to `entries_max` durable entries above `after`. LSNs of the partitions that this
+/// one was made of count, too: a reader that has followed one of them over `span` continues here
+/// with the last LSN seen there.
+pub(crate) async fn changes(
+    core: &Core,
+    span: &KeyRange,
+    after: u64,
+    entries_max: usize,
+) -> Result<ChangePage> {
+    let snapshot = core.shard().snapshot();
+    core.check_open()?;
+    let span = span.intersection(&core.epk_range);
+    let (start, end) = (keys::item_key_bound_below(&span), keys::item_key_bound(&span));
+    let is_inside = |key: &[u8]| key >= &start[..] && end.as_ref().is_none_or(|end| key < &end[..]);
+    let (_, log_end) = keys::space_range(core.uid, keys::CHANGE_LOG);
+    let options = ScanOptions { limit: Some(entries_max), ..ScanOptions::default() };
+    let mut scan = snapshot.scan(keys::log_key(core.uid, after.saturating_add(1))..log_end, options);
+    let mut page = ChangePage { last_lsn: after, ..ChangePage::default() };
+    let mut looked_at = 0;
+    while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+        for (key, value) in rows {
+            looked_at += 1;
+            page.last_lsn = keys::log_lsn(&key)?;
+            let entry = LogEntry::decode(&value)?.part(is_inside);
+            if !entry.operations.is_empty() {
+                page.entries.push((page.last_lsn, entry));
             }
         }
-        page.is_last = looked_at < entries_max;
-        Ok(page)
     }
+    page.is_last = looked_at < entries_max;
+    Ok(page)
 }
 
 /// Position of a partition at some point in time.

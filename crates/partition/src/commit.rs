@@ -14,17 +14,18 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use shardlake_model::Result;
+use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_routing::LogicalKey;
 use shardlake_stdx::{Timestamp, UnderWay};
 use shardlake_storage::{Batch, PendingCommit, RowsPermit, SMALL_COMMIT_ROWS, ScanOptions, Seq};
+use tracing::Instrument;
 
+use crate::core::Core;
 use crate::index::Maintained;
-use crate::interactive::WriteTurn;
+use crate::interactive::Place;
 use crate::keys;
 use crate::oldest::{LIST_MAX, Oldest, Placed};
 use crate::origin::Origin;
-use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::sequencer::{Sequencer, SequencerGuard};
 use crate::shape::ContainerSchema;
@@ -48,7 +49,7 @@ pub(crate) trait Work: Sync {
     /// number of rows of the commit.
     fn look_ahead(
         &self,
-        _partition: &Partition,
+        _core: &Core,
         _task: &Task<'_>,
         _reads: &mut ReadSet,
     ) -> impl Future<Output = Result<usize>> + Send {
@@ -96,250 +97,284 @@ pub(crate) struct Done<T> {
     pub commit: Option<(u64, PendingCommit)>,
 }
 
-impl Partition {
-    /// From now on no write uses the unique keys and the bounds of a shape before this one.
-    pub async fn follow_unique_keys(&self, shape: &ContainerSchema) {
-        self.sequencer.hold().await.unique_since = shape.number;
+/// Plans a commit and queues it.
+pub(crate) async fn carry_out<T: Send + 'static>(
+    core: &Core,
+    mut task: Task<'_>,
+    mut reads: ReadSet,
+    work: &impl Work<Outcome = (T, Option<PlannedCommit>)>,
+) -> Result<Done<T>> {
+    if task.is_heavy {
+        task.rows = Box::pin(work.look_ahead(core, &task, &mut reads)).await?;
     }
-
-    /// Plans a commit and queues it.
-    pub(crate) async fn carry_out<T: Send + 'static>(
-        &self,
-        mut task: Task<'_>,
-        mut reads: ReadSet,
-        work: &impl Work<Outcome = (T, Option<PlannedCommit>)>,
-    ) -> Result<Done<T>> {
-        if task.is_heavy {
-            task.rows = Box::pin(work.look_ahead(self, &task, &mut reads)).await?;
-        }
-        loop {
-            let WriteTurn { mut sequencer, large, place } = self.turn_of(task.writer, task.rows).await?;
-            self.check_open()?;
-            sequencer.pending.forget_applied(self.shard().applied());
-            let planned;
-            // From here on the commit counts as under way. A plan that is made again gets a new
-            // time.
-            let under_way = self.times.begin();
-            let time = commit_time(&under_way, &task, [&*sequencer]);
-            (sequencer, planned) = self.plan(sequencer, (&task, time), &mut reads, work).await?;
-            let (outcome, planned) = match planned {
-                Ok(planned) => planned,
-                Err(stop) => {
-                    drop((sequencer, large, place, under_way));
-                    Box::pin(self.go_on_after(stop, &mut task, &mut reads, work)).await?;
-                    continue;
-                }
-            };
-            if let (Writer::Passing(_, patience), Some(planned)) = (task.writer, &planned)
-                && let Some(claim) = self.claims.on(&planned.writes)
-            {
-                // Without the gate: the transaction passes it with its commit.
+    loop {
+        let WriteTurn { mut sequencer, large, place, is_contended } =
+            turn_of(core, task.writer, task.rows).await?;
+        core.check_open()?;
+        sequencer.pending.forget_applied(core.shard().applied());
+        let planned;
+        // From here on the commit counts as under way. A plan that is made again gets a new
+        // time.
+        let under_way = core.times.begin();
+        let time = commit_time(&under_way, &task, [&*sequencer]);
+        (sequencer, planned) = plan(core, sequencer, (&task, time), &mut reads, work).await?;
+        let (outcome, planned) = match planned {
+            Ok(planned) => planned,
+            Err(stop) => {
                 drop((sequencer, large, place, under_way));
-                Box::pin(claim.ended(patience)).await?;
+                Box::pin(go_on_after(core, stop, &mut task, &mut reads, work)).await?;
                 continue;
             }
-            let (rests_on, last_lsn) = (self.last_queued(&sequencer), sequencer.lsn);
-            let mut commit = None;
-            if let Some(planned) = planned {
-                let Some(large) = self.turn_at_once(large, &planned) else {
-                    task.rows = planned.batch.len();
-                    continue;
-                };
-                let lsn = planned.lsn;
-                commit = Some((lsn, self.queue(&mut sequencer, planned, (large, under_way))?));
-            }
-            return Ok(Done { outcome, rests_on, last_lsn, commit });
-        }
-    }
-
-    /// Does the work that a stopped plan requests; fails where the work was refused.
-    pub(crate) async fn go_on_after(
-        &self,
-        stop: Stop,
-        task: &mut Task<'_>,
-        reads: &mut ReadSet,
-        work: &impl Work,
-    ) -> Result<()> {
-        match stop {
-            Stop::Error(error) => Err(error),
-            Stop::Wanted(mut keys) => {
-                keys.extend(work.footprint(self.origin(), task.shape));
-                self.fetch(reads, task.shape, keys).await
-            }
-            Stop::Oldest(prefix) => self.find_oldest(&prefix).await,
-            Stop::Heavy => {
-                let rows = work.look_ahead(self, task, reads).await?;
-                (task.rows, task.is_heavy) = (task.rows.max(rows), true);
-                Ok(())
-            }
-        }
-    }
-
-    /// Reads the beginning of the gap between the oldest items of a logical partition that are known and those that are new.
-    async fn find_oldest(&self, prefix: &[u8]) -> Result<()> {
-        let uid = self.uid;
-        let (gap, last, kept) = {
-            let mut sequencer = self.sequencer.hold().await;
-            self.check_open()?;
-            let next_ordinal = u64::from(self.rid_prefix) << 40 | sequencer.counters.next_ordinal;
-            if sequencer.oldest.as_ref().is_none_or(|oldest| !oldest.is_of(prefix)) {
-                sequencer.oldest = Some(Box::new(Oldest::new(prefix.to_vec(), next_ordinal)));
-            }
-            let gap = sequencer.oldest.as_ref().map(|oldest| oldest.gap()).unwrap_or_default();
-            let kept = sequencer.pending.keep_behind(self.shard().applied());
-            (gap, self.last_queued(&sequencer), kept)
         };
-        // Then the engine shows every item of the gap.
-        self.wait_for(last).await?;
-        let (start, end) = (keys::ordinal_key(uid, gap.start), keys::ordinal_key(uid, gap.end));
-        let (mut found, mut read_to) = (Vec::new(), gap.end);
-        let mut scan = self.shard().snapshot().scan(start..end, ScanOptions::default());
-        'read: while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-            for (key, item) in rows {
-                let ordinal = keys::ordinal_of(&key).ok_or_else(crate::malformed_key)?;
-                if found.len() == LIST_MAX {
-                    read_to = ordinal;
-                    break 'read;
-                }
-                let key = Bytes::from(keys::with_header(uid, keys::ITEMS, &item));
-                if key.starts_with(prefix) {
-                    found.push(Placed { ordinal, key });
-                }
+        if let (Writer::Passing(_, patience), Some(planned)) = (task.writer, &planned)
+            && is_contended
+            && let Some(claim) = core.transactions.claims.on(&planned.writes)
+        {
+            // Without the gate: the transaction passes it with its commit.
+            drop((sequencer, large, place, under_way));
+            Box::pin(claim.ended(patience)).await?;
+            continue;
+        }
+        let (rests_on, last_lsn) = (core.last_queued(&sequencer), sequencer.lsn);
+        let mut commit = None;
+        if let Some(planned) = planned {
+            let Some(large) = turn_at_once(core, large, &planned) else {
+                task.rows = planned.batch.len();
+                continue;
+            };
+            let lsn = planned.lsn;
+            commit = Some((lsn, queue(core, &mut sequencer, planned, (large, under_way))?));
+        }
+        return Ok(Done { outcome, rests_on, last_lsn, commit });
+    }
+}
+
+/// Does the work that a stopped plan requests; fails where the work was refused.
+pub(crate) async fn go_on_after(
+    core: &Core,
+    stop: Stop,
+    task: &mut Task<'_>,
+    reads: &mut ReadSet,
+    work: &impl Work,
+) -> Result<()> {
+    match stop {
+        Stop::Error(error) => Err(error),
+        Stop::Wanted(mut keys) => {
+            keys.extend(work.footprint(core.origin(), task.shape));
+            fetch(core, reads, task.shape, keys).await
+        }
+        Stop::Oldest(prefix) => find_oldest(core, &prefix).await,
+        Stop::Heavy => {
+            let rows = work.look_ahead(core, task, reads).await?;
+            (task.rows, task.is_heavy) = (task.rows.max(rows), true);
+            Ok(())
+        }
+    }
+}
+
+/// Reads the beginning of the gap between the oldest items of a logical partition that are known and those that are new.
+async fn find_oldest(core: &Core, prefix: &[u8]) -> Result<()> {
+    let uid = core.uid;
+    let (gap, last, kept) = {
+        let mut sequencer = core.sequencer.hold().await;
+        core.check_open()?;
+        let next_ordinal = u64::from(core.rid_prefix) << 40 | sequencer.counters.next_ordinal;
+        if sequencer.oldest.as_ref().is_none_or(|oldest| !oldest.is_of(prefix)) {
+            sequencer.oldest = Some(Box::new(Oldest::new(prefix.to_vec(), next_ordinal)));
+        }
+        let gap = sequencer.oldest.as_ref().map(|oldest| oldest.gap()).unwrap_or_default();
+        let kept = sequencer.pending.keep_behind(core.shard().applied());
+        (gap, core.last_queued(&sequencer), kept)
+    };
+    // Then the engine shows every item of the gap.
+    core.wait_for(last).await?;
+    let (start, end) = (keys::ordinal_key(uid, gap.start), keys::ordinal_key(uid, gap.end));
+    let (mut found, mut read_to) = (Vec::new(), gap.end);
+    let mut scan = core.shard().snapshot().scan(start..end, ScanOptions::default());
+    'read: while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+        for (key, item) in rows {
+            let ordinal = keys::ordinal_of(&key).ok_or_else(crate::malformed_key)?;
+            if found.len() == LIST_MAX {
+                read_to = ordinal;
+                break 'read;
+            }
+            let key = Bytes::from(keys::with_header(uid, keys::ITEMS, &item));
+            if key.starts_with(prefix) {
+                found.push(Placed { ordinal, key });
             }
         }
-        drop(scan);
-        let mut sequencer = self.sequencer.hold().await;
-        // Without items that were removed meanwhile: the overlay has kept every commit that the scan may not show.
-        found.retain(|placed| sequencer.pending.get(&keys::ordinal_key(uid, placed.ordinal)) != Some(None));
-        drop(kept);
-        if let Some(oldest) = sequencer.oldest.as_mut().filter(|oldest| oldest.is_of(prefix)) {
-            oldest.fill(&gap, found, read_to);
+    }
+    drop(scan);
+    let mut sequencer = core.sequencer.hold().await;
+    // Without items that were removed meanwhile: the overlay has kept every commit that the scan may not show.
+    found.retain(|placed| sequencer.pending.get(&keys::ordinal_key(uid, placed.ordinal)) != Some(None));
+    drop(kept);
+    if let Some(oldest) = sequencer.oldest.as_mut().filter(|oldest| oldest.is_of(prefix)) {
+        oldest.fill(&gap, found, read_to);
+    }
+    Ok(())
+}
+
+/// Fetches the keys that a plan wants. The sequencer is not held.
+pub(crate) async fn fetch(
+    core: &Core,
+    reads: &mut ReadSet,
+    shape: &ContainerSchema,
+    keys: Vec<Bytes>,
+) -> Result<()> {
+    keep_for(core, reads).await;
+    reads.fetch(core.shard(), shape, keys).await
+}
+
+/// Fetches values from which no others follow.
+pub(crate) async fn fetch_alone(core: &Core, reads: &mut ReadSet, keys: Vec<Bytes>) -> Result<()> {
+    keep_for(core, reads).await;
+    reads.fetch_values(core.shard(), keys).await.map(drop)
+}
+
+async fn keep_for(core: &Core, reads: &mut ReadSet) {
+    if reads.kept.is_none() {
+        let mut sequencer = core.sequencer.hold().await;
+        reads.kept = Some(sequencer.pending.keep_behind(core.shard().applied()));
+    }
+}
+
+/// The sequencer for a writer, and what it holds besides.
+struct WriteTurn {
+    sequencer: SequencerGuard,
+    /// Where the commit is expected to be large.
+    large: Option<RowsPermit>,
+    /// Where the writer had to wait at the gate.
+    place: Option<Place>,
+    /// Open transactions may have claimed rows.
+    is_contended: bool,
+}
+
+/// The sequencer for a write of about so many rows, once no transaction holds its logical partition.
+async fn turn_of(core: &Core, writer: Writer<'_>, rows: usize) -> Result<WriteTurn> {
+    let Writer::Passing(logical, patience) = writer else {
+        let large = core.shard().turn_for(rows).await.map_err(crate::storage_error)?;
+        let sequencer = core.sequencer.hold().await;
+        return Ok(WriteTurn { sequencer, large, place: None, is_contended: false });
+    };
+    core.shard().check_writable().map_err(crate::storage_error)?;
+    let large = turn_within(core, rows, patience).await?;
+    let sequencer = core.sequencer.hold().await;
+    if core.transactions.are_none() {
+        return Ok(WriteTurn { sequencer, large, place: None, is_contended: false });
+    }
+    let prefix = || keys::logical_prefix(core.uid, logical);
+    let Some(mut place) = core.transactions.gates.place_if_any(prefix) else {
+        return Ok(WriteTurn { sequencer, large, place: None, is_contended: true });
+    };
+    drop(sequencer);
+    // Large commits of others continue while a script keeps this one waiting.
+    drop(large);
+    place.pass(patience).await?;
+    let large = turn_within(core, rows, patience).await?;
+    let sequencer = core.sequencer.hold().await;
+    Ok(WriteTurn { sequencer, large, place: Some(place), is_contended: true })
+}
+
+async fn turn_within(core: &Core, rows: usize, patience: Duration) -> Result<Option<RowsPermit>> {
+    if rows <= SMALL_COMMIT_ROWS {
+        return Ok(None);
+    }
+    let turn = async { core.shard().turn_for(rows).await.map_err(crate::storage_error) };
+    tokio::time::timeout(patience, turn).await.unwrap_or_else(|_| {
+        Err(Error::new(
+            ErrorKind::Timeout,
+            "other large writes went on for as long as the request could wait: nothing was done, retry",
+        ))
+    })
+}
+
+/// Makes a plan while holding the sequencer: here, or on the blocking pool.
+pub(crate) async fn plan<W: Work>(
+    core: &Core,
+    turn: SequencerGuard,
+    (task, time): (&Task<'_>, Timestamp),
+    reads: &mut ReadSet,
+    work: &W,
+) -> Result<(SequencerGuard, Plan<W::Outcome>)> {
+    let setup = Setup {
+        origin: core.origin(),
+        now: if task.is_decided { task.now } else { time },
+        time,
+        switches: Switches {
+            keeps_versions: core.past.keeps_versions(),
+            is_clients: task.is_clients,
+            is_offloaded: task.is_heavy,
+            ..Switches::default()
+        },
+    };
+    if !task.is_heavy {
+        let base = task.base.map(|base| &**base);
+        let input = setup.input(&turn, (task.shape, core.shard()), reads, base);
+        let planned = work.plan(Transaction::new(input));
+        return Ok((turn, planned));
+    }
+    let (shape, shard, base) = (task.shape.clone(), core.shard().clone(), task.base.cloned());
+    let (work, own_reads) = (work.owned(), std::mem::take(reads));
+    let make = move |sequencer: &mut Sequencer| {
+        let input = setup.input(sequencer, (&shape, &shard), &own_reads, base.as_deref());
+        let planned = work.plan(Transaction::new(input));
+        (own_reads, planned)
+    };
+    // On the heap: other writes are not to carry it along.
+    let (turn, planned) = Box::pin(turn.offload(make)).await?;
+    let planned_here;
+    (*reads, planned_here) = planned;
+    Ok((turn, planned_here))
+}
+
+/// The permit that a planned commit needs, if it needs one: its writer's, or a free one. `None`
+/// where others wait for one: then the writer has to wait without the sequencer.
+fn turn_at_once(
+    core: &Core,
+    held: Option<RowsPermit>,
+    planned: &PlannedCommit,
+) -> Option<Option<RowsPermit>> {
+    let rows = planned.batch.len();
+    match held.filter(|_| rows > SMALL_COMMIT_ROWS) {
+        Some(held) => Some(Some(held)),
+        None => core.shard().try_turn_for(rows),
+    }
+}
+
+/// Hands a planned commit to the shard and moves the sequencer past it. Nothing changed when this fails.
+fn queue(
+    core: &Core,
+    sequencer: &mut Sequencer,
+    planned: PlannedCommit,
+    leave: (Option<RowsPermit>, UnderWay),
+) -> Result<PendingCommit> {
+    queue_together(&mut [Together { core, sequencer, planned }], leave)
+}
+
+/// Moves the sequencer past a commit that is queued.
+fn note_queued(core: &Core, sequencer: &mut Sequencer, planned: &mut PlannedCommit, seq: Seq) {
+    #[cfg(feature = "testing")]
+    crate::seeded::panic_if(crate::seeded::Mistake::PanicWhileQueueing);
+    sequencer.lsn = planned.lsn;
+    sequencer.timestamp_ms = planned.timestamp_ms;
+    core.last_ms.store(planned.timestamp_ms, Ordering::Release);
+    sequencer.counters = planned.counters;
+    core.expiry.note(planned.due);
+    if let Some(oldest) = &mut sequencer.oldest {
+        note_ordinals(oldest, &planned.writes);
+    }
+    for (key, size) in std::mem::take(&mut planned.recorded) {
+        if let Some(largest) = &mut sequencer.largest {
+            largest.note(&key[keys::HEADER..], size);
         }
-        Ok(())
+        sequencer.sizes.put(key, size);
     }
-
-    /// Fetches the keys that a plan wants. The sequencer is not held.
-    pub(crate) async fn fetch(
-        &self,
-        reads: &mut ReadSet,
-        shape: &ContainerSchema,
-        keys: Vec<Bytes>,
-    ) -> Result<()> {
-        self.keep_for(reads).await;
-        reads.fetch(self.shard(), shape, keys).await
+    sequencer.pending.add(seq, std::mem::take(&mut planned.writes));
+    for (place, by) in &planned.counts {
+        sequencer.maintained.counted[*place].note(seq, *by);
     }
-
-    /// Fetches values from which no others follow.
-    pub(crate) async fn fetch_alone(&self, reads: &mut ReadSet, keys: Vec<Bytes>) -> Result<()> {
-        self.keep_for(reads).await;
-        reads.fetch_values(self.shard(), keys).await.map(drop)
-    }
-
-    async fn keep_for(&self, reads: &mut ReadSet) {
-        if reads.kept.is_none() {
-            let mut sequencer = self.sequencer.hold().await;
-            reads.kept = Some(sequencer.pending.keep_behind(self.shard().applied()));
-        }
-    }
-
-    async fn turn_of(&self, writer: Writer<'_>, rows: usize) -> Result<WriteTurn> {
-        match writer {
-            Writer::Passing(logical, patience) => self.turn_to_write(logical, patience, rows).await,
-            Writer::Holder => {
-                let large = self.shard().turn_for(rows).await.map_err(crate::storage_error)?;
-                Ok(WriteTurn { sequencer: self.sequencer.hold().await, large, place: None })
-            }
-        }
-    }
-
-    /// Makes a plan while holding the sequencer: here, or on the blocking pool.
-    pub(crate) async fn plan<W: Work>(
-        &self,
-        turn: SequencerGuard,
-        (task, time): (&Task<'_>, Timestamp),
-        reads: &mut ReadSet,
-        work: &W,
-    ) -> Result<(SequencerGuard, Plan<W::Outcome>)> {
-        let setup = Setup {
-            origin: self.origin(),
-            now: if task.is_decided { task.now } else { time },
-            time,
-            switches: Switches {
-                keeps_versions: self.past.keeps_versions(),
-                is_clients: task.is_clients,
-                is_offloaded: task.is_heavy,
-                ..Switches::default()
-            },
-        };
-        if !task.is_heavy {
-            let base = task.base.map(|base| &**base);
-            let input = setup.input(&turn, (task.shape, self.shard()), reads, base);
-            let planned = work.plan(Transaction::new(input));
-            return Ok((turn, planned));
-        }
-        let (shape, shard, base) = (task.shape.clone(), self.shard().clone(), task.base.cloned());
-        let (work, own_reads) = (work.owned(), std::mem::take(reads));
-        let make = move |sequencer: &mut Sequencer| {
-            let input = setup.input(sequencer, (&shape, &shard), &own_reads, base.as_deref());
-            let planned = work.plan(Transaction::new(input));
-            (own_reads, planned)
-        };
-        // On the heap: other writes are not to carry it along.
-        let (turn, planned) = Box::pin(turn.offload(make)).await?;
-        let planned_here;
-        (*reads, planned_here) = planned;
-        Ok((turn, planned_here))
-    }
-
-    /// The last commit that a plan made now may rest on.
-    pub(crate) fn last_queued(&self, sequencer: &Sequencer) -> Seq {
-        sequencer.pending.last_seq().unwrap_or_else(|| self.shard().applied())
-    }
-
-    /// The permit that a planned commit needs, if it needs one: its writer's, or a free one. `None`
-    /// where others wait for one: then the writer has to wait without the sequencer.
-    fn turn_at_once(&self, held: Option<RowsPermit>, planned: &PlannedCommit) -> Option<Option<RowsPermit>> {
-        let rows = planned.batch.len();
-        match held.filter(|_| rows > SMALL_COMMIT_ROWS) {
-            Some(held) => Some(Some(held)),
-            None => self.shard().try_turn_for(rows),
-        }
-    }
-
-    /// Hands a planned commit to the shard and moves the sequencer past it. Nothing changed when this fails.
-    fn queue(
-        &self,
-        sequencer: &mut Sequencer,
-        planned: PlannedCommit,
-        leave: (Option<RowsPermit>, UnderWay),
-    ) -> Result<PendingCommit> {
-        queue_together(&mut [Together { partition: self, sequencer, planned }], leave)
-    }
-
-    /// Moves the sequencer past a commit that is queued.
-    fn note_queued(&self, sequencer: &mut Sequencer, planned: &mut PlannedCommit, seq: Seq) {
-        #[cfg(feature = "testing")]
-        crate::seeded::panic_if(crate::seeded::Mistake::PanicWhileQueueing);
-        sequencer.lsn = planned.lsn;
-        sequencer.timestamp_ms = planned.timestamp_ms;
-        self.last_ms.store(planned.timestamp_ms, Ordering::Release);
-        sequencer.counters = planned.counters;
-        self.expiry.note(planned.due);
-        if let Some(oldest) = &mut sequencer.oldest {
-            note_ordinals(oldest, &planned.writes);
-        }
-        for (key, size) in std::mem::take(&mut planned.recorded) {
-            if let Some(largest) = &mut sequencer.largest {
-                largest.note(&key[keys::HEADER..], size);
-            }
-            sequencer.sizes.put(key, size);
-        }
-        sequencer.pending.add(seq, std::mem::take(&mut planned.writes));
-        for (place, by) in &planned.counts {
-            sequencer.maintained.counted[*place].note(seq, *by);
-        }
-        self.acknowledged.queue(seq, planned.lsn, planned.counters);
-    }
+    core.acknowledged.queue(seq, planned.lsn, planned.counters);
 }
 
 /// Which items a commit has created and removed.
@@ -358,7 +393,7 @@ fn note_ordinals(oldest: &mut Oldest, writes: &[(Bytes, Option<Bytes>)]) {
 
 /// A planned commit of one of several partitions of a shard, whose sequencer the caller holds.
 pub(crate) struct Together<'t> {
-    pub partition: &'t Partition,
+    pub core: &'t Core,
     pub sequencer: &'t mut Sequencer,
     pub planned: PlannedCommit,
 }
@@ -371,7 +406,7 @@ pub(crate) fn queue_together(
 ) -> Result<PendingCommit> {
     let mut batch = Batch::new();
     let mut all_marks = Vec::with_capacity(commits.len());
-    for Together { partition, sequencer, planned } in commits.iter_mut() {
+    for Together { core, sequencer, planned } in commits.iter_mut() {
         assert_eq!(planned.lsn, sequencer.lsn + 1, "a commit advances the LSN by exactly one");
         assert!(planned.timestamp_ms >= sequencer.timestamp_ms, "times never go down in a log");
         let begun_ms = under_way.time().milliseconds();
@@ -384,13 +419,13 @@ pub(crate) fn queue_together(
                 batch.append(part.into_ops(), size_bytes);
             }
         }
-        let marks = partition.past.take_unsaved();
+        let marks = if core.past.has_unsaved() { core.past.take_unsaved() } else { None };
         if let Some(marks) = &marks {
-            batch.put(keys::log_marks_key(partition.uid), marks.encode());
+            batch.put(keys::log_marks_key(core.uid), marks.encode());
         }
         all_marks.push(marks);
     }
-    let shard = commits.first().expect("something is committed").partition.shard();
+    let shard = commits.first().expect("something is committed").core.shard();
     let under_way = Some(under_way);
     #[cfg(feature = "testing")]
     let under_way = under_way.filter(|_| !crate::seeded::loses_under_way());
@@ -398,15 +433,23 @@ pub(crate) fn queue_together(
         Ok(commit) => commit,
         Err(error) => {
             for (commit, marks) in commits.iter().zip(all_marks) {
-                commit.partition.past.give_back(marks);
+                commit.core.past.give_back(marks);
             }
             return Err(crate::storage_error(error));
         }
     };
-    for Together { partition, sequencer, planned } in commits {
-        partition.note_queued(sequencer, planned, commit.seq());
+    for Together { core, sequencer, planned } in commits {
+        note_queued(core, sequencer, planned, commit.seq());
     }
     Ok(commit)
+}
+
+/// Waits until a commit may be acknowledged.
+pub(crate) async fn acknowledge(core: &Core, lsn: u64, commit: PendingCommit) -> Result<()> {
+    let durable = tracing::debug_span!("durable", lsn);
+    commit.instrument(durable).await.map_err(crate::storage_error)?;
+    core.note_acknowledged(lsn);
+    Ok(())
 }
 
 /// The time of a commit that holds the sequencer of each of its partitions: not before any entry of

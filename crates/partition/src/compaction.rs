@@ -26,10 +26,10 @@ use shardlake_stdx::Timestamp;
 use shardlake_storage::{Batch, Row, ScanOptions, Snapshot};
 
 use crate::change_log::{ChangeKind, LogEntry, LogOperation};
+use crate::core::Core;
 use crate::key_list::KeyList;
 use crate::keys::{self, ITEMS};
 use crate::log_marks::LogMarks;
-use crate::partition::Partition;
 
 /// Operations of one step, whose commit the partition's writers wait for.
 const STEP_OPERATIONS: usize = 128;
@@ -61,209 +61,212 @@ pub enum CompactionStep {
     Overloaded,
 }
 
-impl Partition {
-    /// Whether a step may find something to do; cheap.
-    pub fn compaction_due(&self, limits: &Limits, now: Timestamp) -> bool {
-        let marks = self.past.marks();
-        self.may_advance(&marks, limits, now) || self.is_much_in_vain(&marks, limits)
-    }
+/// Whether a step may find something to do; cheap.
+pub(crate) fn compaction_due(core: &Core, limits: &Limits, now: Timestamp) -> bool {
+    let marks = core.past.marks();
+    may_advance(core, &marks, limits, now) || is_much_in_vain(core, &marks, limits)
+}
 
-    fn may_advance(&self, marks: &LogMarks, limits: &Limits, now: Timestamp) -> bool {
-        let kept = self.entries_kept(limits);
-        let behind = self.durable_lsn().saturating_sub(marks.swept_to);
-        behind >= 2 * kept && now.milliseconds() >= self.past.next_compaction_ms()
-    }
+fn may_advance(core: &Core, marks: &LogMarks, limits: &Limits, now: Timestamp) -> bool {
+    let kept = entries_kept(core, limits);
+    let behind = core.durable_lsn().saturating_sub(marks.swept_to);
+    behind >= 2 * kept && now.milliseconds() >= core.past.next_compaction_ms()
+}
 
-    fn is_much_in_vain(&self, marks: &LogMarks, limits: &Limits) -> bool {
-        marks.left >= self.items() + self.items() / 2 + limits.change_log_operations_in_vain
-    }
+fn is_much_in_vain(core: &Core, marks: &LogMarks, limits: &Limits) -> bool {
+    marks.left >= core.items() + core.items() / 2 + limits.change_log_operations_in_vain
+}
 
-    /// The last entry is always kept. Where versions are kept, their time decides on the others.
-    fn entries_kept(&self, limits: &Limits) -> u64 {
-        if self.past.keeps_versions() { 1 } else { limits.change_log_entries_kept.max(1) }
-    }
+/// The last entry is always kept. Where versions are kept, their time decides on the others.
+fn entries_kept(core: &Core, limits: &Limits) -> u64 {
+    if core.past.keeps_versions() { 1 } else { limits.change_log_entries_kept.max(1) }
+}
 
-    /// One step.
-    pub async fn compact(
-        &self,
-        compaction: &mut Compaction,
-        limits: &Limits,
-        now: Timestamp,
-    ) -> Result<CompactionStep> {
-        self.check_open()?;
-        let marks = self.past.marks();
-        if compaction.again.is_none() && self.is_much_in_vain(&marks, limits) && marks.swept_to > 0 {
-            compaction.again = Some(Again { after: 0, to: marks.swept_to, left: 0 });
+/// One step.
+pub(crate) async fn compact(
+    core: &Core,
+    compaction: &mut Compaction,
+    limits: &Limits,
+    now: Timestamp,
+) -> Result<CompactionStep> {
+    core.check_open()?;
+    let marks = core.past.marks();
+    if compaction.again.is_none() && is_much_in_vain(core, &marks, limits) && marks.swept_to > 0 {
+        compaction.again = Some(Again { after: 0, to: marks.swept_to, left: 0 });
+    }
+    match compaction.again {
+        Some(again) => go_over(core, compaction, again, now).await,
+        None if may_advance(core, &marks, limits, now) => advance(core, &marks, limits, now).await,
+        None => Ok(CompactionStep::Idle),
+    }
+}
+
+async fn advance(core: &Core, marks: &LogMarks, limits: &Limits, now: Timestamp) -> Result<CompactionStep> {
+    let snapshot = core.shard().snapshot();
+    let after = marks.swept_to;
+    let last = keys::last_log_lsn(&snapshot, core.uid).await?;
+    let to = last.saturating_sub(entries_kept(core, limits));
+    let retention_ms = core.past.retention().as_millis() as u64;
+    let mut step =
+        look(core, &snapshot, marks.swept_to, to, now.milliseconds().saturating_sub(retention_ms)).await?;
+    if let Some(too_young) = step.too_young_ms {
+        core.past.set_next_compaction_ms(too_young.saturating_add(retention_ms));
+    }
+    let Some(last) = step.last else {
+        // A hole that reaches to the kept entries.
+        return Ok(CompactionStep::Idle);
+    };
+    let batch = std::mem::take(&mut step.batch);
+    commit_step(core, batch, step.removed, |marks| {
+        step.operations.iter().for_each(|(key, lsn)| marks.note_compacted(key, *lsn));
+        marks.holes_to = marks.holes_to.max(last);
+        // Another step may have been here meanwhile, and may have come less far.
+        if marks.swept_to == after {
+            marks.swept_to = last;
+            marks.left += step.left;
         }
-        match compaction.again {
-            Some(again) => self.go_over(compaction, again, now).await,
-            None if self.may_advance(&marks, limits, now) => self.advance(&marks, limits, now).await,
-            None => Ok(CompactionStep::Idle),
-        }
-    }
+    })
+    .await
+}
 
-    async fn advance(&self, marks: &LogMarks, limits: &Limits, now: Timestamp) -> Result<CompactionStep> {
-        let snapshot = self.shard().snapshot();
-        let after = marks.swept_to;
-        let last = keys::last_log_lsn(&snapshot, self.uid).await?;
-        let to = last.saturating_sub(self.entries_kept(limits));
-        let retention_ms = self.past.retention().as_millis() as u64;
-        let mut step =
-            self.look(&snapshot, marks.swept_to, to, now.milliseconds().saturating_sub(retention_ms)).await?;
-        if let Some(too_young) = step.too_young_ms {
-            self.past.set_next_compaction_ms(too_young.saturating_add(retention_ms));
+async fn go_over(
+    core: &Core,
+    compaction: &mut Compaction,
+    again: Again,
+    now: Timestamp,
+) -> Result<CompactionStep> {
+    let snapshot = core.shard().snapshot();
+    let mut step = look(core, &snapshot, again.after, again.to, now.milliseconds()).await?;
+    let batch = std::mem::take(&mut step.batch);
+    let left = again.left + step.left;
+    let last = step.last.filter(|last| *last < again.to);
+    let note_left = |marks: &mut LogMarks| {
+        if last.is_none() {
+            marks.left = left;
         }
-        let Some(last) = step.last else {
-            // A hole that reaches to the kept entries.
-            return Ok(CompactionStep::Idle);
-        };
-        let batch = std::mem::take(&mut step.batch);
-        self.commit_step(batch, step.removed, |marks| {
-            step.operations.iter().for_each(|(key, lsn)| marks.note_compacted(key, *lsn));
-            marks.holes_to = marks.holes_to.max(last);
-            // Another step may have been here meanwhile, and may have come less far.
-            if marks.swept_to == after {
-                marks.swept_to = last;
-                marks.left += step.left;
+    };
+    let done = commit_step(core, batch, step.removed, note_left).await?;
+    if done != CompactionStep::Overloaded {
+        compaction.again = last.map(|after| Again { after, left, ..again });
+    }
+    Ok(done)
+}
+
+/// The work on the entries above `after`, up to `to`, that are not younger than a time.
+async fn look(core: &Core, snapshot: &Snapshot, after: u64, to: u64, oldest_kept_ms: u64) -> Result<Step> {
+    let mut step = Step { has_versions: has_versions(core, snapshot).await?, ..Step::default() };
+    let range = keys::log_key(core.uid, after + 1)..keys::log_key(core.uid, to.saturating_add(1));
+    let mut scan = snapshot.scan(range, ScanOptions { read_ahead_bytes: 0, ..ScanOptions::SWEEP });
+    while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+        let (mut together, mut operations) = (Vec::new(), 0);
+        for (key, value) in rows {
+            let entry = LogEntry::decode(&value)?;
+            if entry.timestamp_ms > oldest_kept_ms {
+                step.too_young_ms = Some(entry.timestamp_ms);
+                look_at_all(core, snapshot, &mut step, together).await?;
+                return Ok(step);
             }
-        })
-        .await
-    }
-
-    async fn go_over(
-        &self,
-        compaction: &mut Compaction,
-        again: Again,
-        now: Timestamp,
-    ) -> Result<CompactionStep> {
-        let snapshot = self.shard().snapshot();
-        let mut step = self.look(&snapshot, again.after, again.to, now.milliseconds()).await?;
-        let batch = std::mem::take(&mut step.batch);
-        let left = again.left + step.left;
-        let last = step.last.filter(|last| *last < again.to);
-        let done = self
-            .commit_step(batch, step.removed, |marks| {
-                if last.is_none() {
-                    marks.left = left;
-                }
-            })
-            .await?;
-        if done != CompactionStep::Overloaded {
-            compaction.again = last.map(|after| Again { after, left, ..again });
-        }
-        Ok(done)
-    }
-
-    /// The work on the entries above `after`, up to `to`, that are not younger than a time.
-    async fn look(&self, snapshot: &Snapshot, after: u64, to: u64, oldest_kept_ms: u64) -> Result<Step> {
-        let mut step = Step { has_versions: self.has_versions(snapshot).await?, ..Step::default() };
-        let range = keys::log_key(self.uid, after + 1)..keys::log_key(self.uid, to.saturating_add(1));
-        let mut scan = snapshot.scan(range, ScanOptions { read_ahead_bytes: 0, ..ScanOptions::SWEEP });
-        while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-            let (mut together, mut operations) = (Vec::new(), 0);
-            for (key, value) in rows {
-                let entry = LogEntry::decode(&value)?;
-                if entry.timestamp_ms > oldest_kept_ms {
-                    step.too_young_ms = Some(entry.timestamp_ms);
-                    self.look_at_all(snapshot, &mut step, together).await?;
-                    return Ok(step);
-                }
-                operations += entry.operations.len();
-                together.push(((key, value), entry));
-                let is_enough = step.operations.len() + operations >= STEP_OPERATIONS;
-                if is_enough || operations >= OPERATIONS_AT_ONCE {
-                    self.look_at_all(snapshot, &mut step, std::mem::take(&mut together)).await?;
-                    operations = 0;
-                }
-                if is_enough {
-                    return Ok(step);
-                }
+            operations += entry.operations.len();
+            together.push(((key, value), entry));
+            let is_enough = step.operations.len() + operations >= STEP_OPERATIONS;
+            if is_enough || operations >= OPERATIONS_AT_ONCE {
+                look_at_all(core, snapshot, &mut step, std::mem::take(&mut together)).await?;
+                operations = 0;
             }
-            self.look_at_all(snapshot, &mut step, together).await?;
-        }
-        Ok(step)
-    }
-
-    async fn look_at_all(
-        &self,
-        snapshot: &Snapshot,
-        step: &mut Step,
-        entries: Vec<(Row, LogEntry)>,
-    ) -> Result<()> {
-        let (mut item_keys, header) = (KeyList::default(), keys::header(self.uid, ITEMS, 0));
-        for operation in entries.iter().flat_map(|(_, entry)| &entry.operations) {
-            item_keys.push(&[&header, &operation.key]);
-        }
-        let live = snapshot.get_many(item_keys.finish()).await.map_err(crate::storage_error)?;
-        let mut live = live.into_iter();
-        for (row, entry) in entries {
-            let live: Vec<Option<Bytes>> = live.by_ref().take(entry.operations.len()).collect();
-            self.look_at(step, row, entry, &live)?;
-        }
-        Ok(())
-    }
-
-    /// `live` has the live item of each operation.
-    fn look_at(&self, step: &mut Step, row: Row, mut entry: LogEntry, live: &[Option<Bytes>]) -> Result<()> {
-        let lsn = keys::log_lsn(&row.0)?;
-        step.last = Some(lsn);
-        let mut needed = HashSet::new();
-        for (place, (operation, live)) in entry.operations.iter().zip(live).enumerate() {
-            if is_last_word(operation, live.as_ref(), lsn)? {
-                needed.insert(place);
-            }
-            step.operations.push((operation.key.clone(), lsn));
-            if step.has_versions && operation.previous_lsn > 0 && operation.kind != ChangeKind::Create {
-                step.batch.delete(keys::version_key(self.uid, &operation.key, operation.previous_lsn));
+            if is_enough {
+                return Ok(step);
             }
         }
-        step.left += needed.len() as u64;
-        let before = entry.operations.len();
-        let mut place = 0..;
-        entry.operations.retain(|_| place.next().is_some_and(|place| needed.contains(&place)));
-        step.removed += before - entry.operations.len();
-        if entry.operations.is_empty() {
-            step.batch.delete(row.0);
-        } else if entry.operations.len() < before {
-            step.batch.put(row.0, entry.encode());
+        look_at_all(core, snapshot, &mut step, together).await?;
+    }
+    Ok(step)
+}
+
+async fn look_at_all(
+    core: &Core,
+    snapshot: &Snapshot,
+    step: &mut Step,
+    entries: Vec<(Row, LogEntry)>,
+) -> Result<()> {
+    let (mut item_keys, header) = (KeyList::default(), keys::header(core.uid, ITEMS, 0));
+    for operation in entries.iter().flat_map(|(_, entry)| &entry.operations) {
+        item_keys.push(&[&header, &operation.key]);
+    }
+    let live = snapshot.get_many(item_keys.finish()).await.map_err(crate::storage_error)?;
+    let mut live = live.into_iter();
+    for (row, entry) in entries {
+        let live: Vec<Option<Bytes>> = live.by_ref().take(entry.operations.len()).collect();
+        look_at(core, step, row, entry, &live)?;
+    }
+    Ok(())
+}
+
+/// `live` has the live item of each operation.
+fn look_at(
+    core: &Core,
+    step: &mut Step,
+    row: Row,
+    mut entry: LogEntry,
+    live: &[Option<Bytes>],
+) -> Result<()> {
+    let lsn = keys::log_lsn(&row.0)?;
+    step.last = Some(lsn);
+    let mut needed = HashSet::new();
+    for (place, (operation, live)) in entry.operations.iter().zip(live).enumerate() {
+        if is_last_word(operation, live.as_ref(), lsn)? {
+            needed.insert(place);
         }
-        Ok(())
+        step.operations.push((operation.key.clone(), lsn));
+        if step.has_versions && operation.previous_lsn > 0 && operation.kind != ChangeKind::Create {
+            step.batch.delete(keys::version_key(core.uid, &operation.key, operation.previous_lsn));
+        }
     }
+    step.left += needed.len() as u64;
+    let before = entry.operations.len();
+    let mut place = 0..;
+    entry.operations.retain(|_| place.next().is_some_and(|place| needed.contains(&place)));
+    step.removed += before - entry.operations.len();
+    if entry.operations.is_empty() {
+        step.batch.delete(row.0);
+    } else if entry.operations.len() < before {
+        step.batch.put(row.0, entry.encode());
+    }
+    Ok(())
+}
 
-    async fn has_versions(&self, snapshot: &Snapshot) -> Result<bool> {
-        let (start, end) = keys::space_range(self.uid, keys::VERSIONS);
-        let mut scan = snapshot.scan(start..end, ScanOptions { limit: Some(1), ..ScanOptions::default() });
-        Ok(scan.next_chunk().await.map_err(crate::storage_error)?.is_some())
-    }
+async fn has_versions(core: &Core, snapshot: &Snapshot) -> Result<bool> {
+    let (start, end) = keys::space_range(core.uid, keys::VERSIONS);
+    let mut scan = snapshot.scan(start..end, ScanOptions { limit: Some(1), ..ScanOptions::default() });
+    Ok(scan.next_chunk().await.map_err(crate::storage_error)?.is_some())
+}
 
-    async fn commit_step(
-        &self,
-        mut batch: Batch,
-        removed: usize,
-        change: impl FnOnce(&mut LogMarks),
-    ) -> Result<CompactionStep> {
-        let sequencer = self.sequencer.hold().await;
-        self.check_open()?;
-        let before = self.past.marks();
-        let mut marks = LogMarks::clone(&before);
-        change(&mut marks);
-        marks.holes_to = marks.holes_to.max(marks.swept_to);
-        batch.put(keys::log_marks_key(self.uid), marks.encode());
-        self.past.set_marks(marks);
-        let commit = match self.shard().commit(batch).map_err(crate::storage_error) {
-            Ok(commit) => commit,
-            Err(error) => {
-                self.past.set_marks(LogMarks::clone(&before));
-                return match error.kind() {
-                    ErrorKind::TooManyRequests => Ok(CompactionStep::Overloaded),
-                    _ => Err(error),
-                };
-            }
-        };
-        drop(sequencer);
-        commit.await.map_err(crate::storage_error)?;
-        Ok(CompactionStep::Went { removed })
-    }
+async fn commit_step(
+    core: &Core,
+    mut batch: Batch,
+    removed: usize,
+    change: impl FnOnce(&mut LogMarks),
+) -> Result<CompactionStep> {
+    let sequencer = core.sequencer.hold().await;
+    core.check_open()?;
+    let before = core.past.marks();
+    let mut marks = LogMarks::clone(&before);
+    change(&mut marks);
+    marks.holes_to = marks.holes_to.max(marks.swept_to);
+    batch.put(keys::log_marks_key(core.uid), marks.encode());
+    core.past.set_marks(marks);
+    let commit = match core.shard().commit(batch).map_err(crate::storage_error) {
+        Ok(commit) => commit,
+        Err(error) => {
+            core.past.set_marks(LogMarks::clone(&before));
+            return match error.kind() {
+                ErrorKind::TooManyRequests => Ok(CompactionStep::Overloaded),
+                _ => Err(error),
+            };
+        }
+    };
+    drop(sequencer);
+    commit.await.map_err(crate::storage_error)?;
+    Ok(CompactionStep::Went { removed })
 }
 
 /// Whether the version that an operation wrote is the live one.
@@ -303,10 +306,10 @@ mod tests {
         for number in 0..10 {
             fixture.upsert("a", &number.to_string()).await.expect("written");
         }
-        let (partition, begin) = (&fixture.partition, fixture.partition.past.marks());
+        let (partition, begin) = (&fixture.partition, fixture.partition.core().past.marks());
         let limits = |entries| Limits { change_log_entries_kept: entries, ..Limits::default() };
         for kept in [6, 2] {
-            let step = partition.advance(&begin, &limits(kept), command().now).await.expect("a step");
+            let step = advance(partition.core(), &begin, &limits(kept), command().now).await.expect("a step");
             assert!(matches!(step, CompactionStep::Went { removed: 1.. }), "{step:?}");
         }
         assert_eq!(fixture.problems_of(&fixture.shard, 3).await, (1, Vec::new()));

@@ -8,12 +8,12 @@ use shardlake_stdx::Timestamp;
 use shardlake_storage::{LARGE_ROWS_IN_FLIGHT, PendingCommit};
 
 use crate::change_log::ChangeKind;
-use crate::commit::{Done, Task, Work, Writer};
+use crate::commit::{Done, Task, Work, Writer, acknowledge, carry_out};
+use crate::core::Core;
 use crate::due::Due;
 use crate::interactive::Gates;
 use crate::keys::{self, HEADER};
 use crate::origin::Origin;
-use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet};
 use crate::shape::ContainerSchema;
 use crate::write::{ItemName, PlannedCommit, Transaction};
@@ -52,43 +52,41 @@ pub(crate) struct Deleted {
     pub is_superseded: bool,
 }
 
-impl Partition {
-    /// One commit. When this returns it is durable.
-    pub(crate) async fn delete_found(
-        &self,
-        shape: &Arc<ContainerSchema>,
-        now: Timestamp,
-        writer: Writer<'_>,
-        deletion: &Deletion,
-    ) -> Result<Deleted> {
-        let (deleted, commit) = self.queue_deletion(shape, now, writer, deletion).await?;
-        if let Some((lsn, commit)) = commit {
-            self.acknowledge(lsn, commit).await?;
-        }
-        Ok(deleted)
+/// One commit. When this returns it is durable.
+pub(crate) async fn delete_found(
+    core: &Core,
+    shape: &Arc<ContainerSchema>,
+    now: Timestamp,
+    writer: Writer<'_>,
+    deletion: &Deletion,
+) -> Result<Deleted> {
+    let (deleted, commit) = queue_deletion(core, shape, now, writer, deletion).await?;
+    if let Some((lsn, commit)) = commit {
+        acknowledge(core, lsn, commit).await?;
     }
+    Ok(deleted)
+}
 
-    /// Deletes items, and returns the commit under way.
-    pub(crate) async fn queue_deletion(
-        &self,
-        shape: &Arc<ContainerSchema>,
-        now: Timestamp,
-        writer: Writer<'_>,
-        deletion: &Deletion,
-    ) -> Result<(Deleted, Option<(u64, PendingCommit)>)> {
-        let task = Task {
-            is_decided: false,
-            shape,
-            now,
-            writer,
-            is_clients: false,
-            rows: deletion.rows_max,
-            is_heavy: false,
-            base: None,
-        };
-        let Done { outcome, commit, .. } = self.carry_out(task, ReadSet::default(), deletion).await?;
-        Ok((outcome, commit))
-    }
+/// Deletes items, and returns the commit under way.
+pub(crate) async fn queue_deletion(
+    core: &Core,
+    shape: &Arc<ContainerSchema>,
+    now: Timestamp,
+    writer: Writer<'_>,
+    deletion: &Deletion,
+) -> Result<(Deleted, Option<(u64, PendingCommit)>)> {
+    let task = Task {
+        is_decided: false,
+        shape,
+        now,
+        writer,
+        is_clients: false,
+        rows: deletion.rows_max,
+        is_heavy: false,
+        base: None,
+    };
+    let Done { outcome, commit, .. } = carry_out(core, task, ReadSet::default(), deletion).await?;
+    Ok((outcome, commit))
 }
 
 impl Deletion {

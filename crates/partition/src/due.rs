@@ -1,4 +1,6 @@
-//! When items run out: pure.
+//! When items run out, and a partition's record of that.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use shardlake_document::Envelope;
 
@@ -45,5 +47,72 @@ impl Due {
             seconds => self.oldest.saturating_add(seconds.max(0) as u64),
         };
         Some(self.own.min(by_default)).filter(|due| *due != NEVER)
+    }
+}
+
+/// A partition's record of its items' ends.
+#[derive(Debug)]
+pub(crate) struct Expiry {
+    /// From the last sweep.
+    pub swept: AtomicDue,
+    /// From the writes since it began.
+    pub written: AtomicDue,
+    /// Sweeps begun; under the sequencer.
+    pub sweeps: AtomicU64,
+    pub purged: AtomicU64,
+    /// The end of every item that has a time of its own is in the queue.
+    pub is_queued: bool,
+    /// In the log up to here no item is left that uses the container's default.
+    pub log_done: AtomicU64,
+}
+
+#[derive(Debug)]
+pub(crate) struct AtomicDue {
+    own: AtomicU64,
+    oldest: AtomicU64,
+}
+
+impl AtomicDue {
+    fn new(due: Due) -> AtomicDue {
+        AtomicDue { own: AtomicU64::new(due.own), oldest: AtomicU64::new(due.oldest) }
+    }
+
+    pub fn get(&self) -> Due {
+        Due { own: self.own.load(Ordering::Acquire), oldest: self.oldest.load(Ordering::Acquire) }
+    }
+
+    pub fn set(&self, due: Due) {
+        self.own.store(due.own, Ordering::Release);
+        self.oldest.store(due.oldest, Ordering::Release);
+    }
+
+    fn note(&self, due: Due) {
+        self.own.fetch_min(due.own, Ordering::AcqRel);
+        self.oldest.fetch_min(due.oldest, Ordering::AcqRel);
+    }
+}
+
+impl Expiry {
+    pub fn of_partition(is_empty: bool, is_queued: bool) -> Expiry {
+        let known = if is_empty { Due::NEVER } else { Due::UNKNOWN };
+        let (swept, written) = (AtomicDue::new(known), AtomicDue::new(Due::NEVER));
+        let zero = || AtomicU64::new(0);
+        Expiry { swept, written, sweeps: zero(), purged: zero(), is_queued, log_done: zero() }
+    }
+
+    /// Items removed since the partition was opened because their time had run out.
+    pub fn purged(&self) -> u64 {
+        self.purged.load(Ordering::Relaxed)
+    }
+
+    /// Notes the expiry of a commit's items; under the sequencer.
+    pub fn note(&self, due: Due) {
+        if due != Due::NEVER {
+            self.written.note(due);
+        }
+    }
+
+    pub fn due(&self) -> Due {
+        self.swept.get().min(self.written.get())
     }
 }

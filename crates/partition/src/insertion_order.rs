@@ -45,14 +45,15 @@ pub async fn read_in_order(
     (logical, position): (&LogicalKey, InsertionPosition),
     limits: PageLimits,
 ) -> Result<InsertionPage> {
-    let lsn = partition.durable_lsn();
-    let source = Source { uid: partition.uid, hot: partition.shard().cached_view(), own: None };
-    partition.check_open()?;
-    let prefix = keys::logical_prefix(partition.uid, logical);
+    let core = partition.core();
+    let lsn = core.durable_lsn();
+    let source = Source { uid: core.uid, hot: core.shard().cached_view(), own: None };
+    core.check_open()?;
+    let prefix = keys::logical_prefix(core.uid, logical);
     let has_position = match position.after {
         None => true,
         Some(after) => {
-            let key = keys::created_key(partition.uid, &prefix[HEADER..], after);
+            let key = keys::created_key(core.uid, &prefix[HEADER..], after);
             source.hot.view().get(&key).await.map_err(crate::storage_error)?.is_some()
         }
     };

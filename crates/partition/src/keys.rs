@@ -364,11 +364,6 @@ pub fn partition_range(uid: PartitionUid) -> (Vec<u8>, Vec<u8>) {
     (uid.0.to_be_bytes().to_vec(), (uid.0 + 1).to_be_bytes().to_vec())
 }
 
-/// First and last-exclusive key of the items whose epk lies in a range.
-pub(crate) fn epk_key_range(uid: PartitionUid, range: &KeyRange) -> (Vec<u8>, Vec<u8>) {
-    epk_range_in(uid, ITEMS, range)
-}
-
 /// First and last-exclusive key of an epk range in a space whose keys lead with the epk.
 pub(crate) fn epk_range_in(uid: PartitionUid, space: u8, range: &KeyRange) -> (Vec<u8>, Vec<u8>) {
     let mut start = header(uid, space, 20);

@@ -2,14 +2,15 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `partition.rs` | the partition; point reads |
+//! | `partition.rs`, `calls.rs` | the partition: its life and point reads; methods that the modules below carry out |
+//! | `core.rs` | the state that commits and reads share; every module takes it |
 //! | `sequencer.rs`, `end.rs` | the order of writes, and the guards that hold the sequencer; why a partition answers no more |
 //! | `acknowledged.rs` | the last LSN and the totals that storage has acknowledged |
 //! | `write/` | a write: its operations, the transaction that plans their commit, unique keys, bounds |
 //! | `commit.rs`, `read_set.rs` | from a command to a commit: read, plan, queue; the reads of a plan |
 //! | `deferred.rs` | commits of one command that are waited for together |
 //! | `unique_rule.rs`, `narrowing.rs` | which items a unique key is about |
-//! | `origin.rs` | a partition's identity in replies and ordinals |
+//! | `origin.rs` | a partition's identity, and that part of it which replies and ordinals need |
 //! | `answers.rs` | refusals, conditions, replies to reads |
 //! | `prepare.rs`, `partition_key.rs` | a body made ready for a write; its partition key |
 //! | `interactive/` | transactions that take their time: those of scripts, and those of clients |
@@ -41,6 +42,7 @@
 mod acknowledged;
 mod all_versions;
 mod answers;
+mod calls;
 mod change_feed;
 mod change_log;
 mod change_sink;
@@ -48,6 +50,7 @@ mod changes;
 mod commit;
 mod commit_waiters;
 mod compaction;
+mod core;
 mod cpu_pool;
 mod deferred;
 mod delete_key;
@@ -102,7 +105,8 @@ mod verify_versions;
 mod versions;
 mod write;
 
-pub use all_versions::not_enabled as all_versions_not_enabled;
+pub use calls::trim;
+pub use change_feed::not_enabled as all_versions_not_enabled;
 pub use change_feed::{ChangeFeedMode, FeedFound, FeedLook};
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use change_sink::{Change, ChangeSink, JsonChanges, JsonChangesWithMetadata};
@@ -127,7 +131,8 @@ pub use operation::{
     BatchFailure, BatchReply, Changed, CommandContext, CommitOptions, ItemChange, ItemReply, LogicalKey,
     MembersText, Operation, Outcome, PreparedBody,
 };
-pub use partition::{Partition, PartitionIdentity};
+pub use origin::PartitionIdentity;
+pub use partition::Partition;
 pub use partition_key::extract_partition_key;
 pub use policy_preview::{PolicyFigures, policy_figures};
 pub use prepare::{prepare, prepare_body, validate_item_id};
@@ -136,7 +141,6 @@ pub use query::{
     position_of_state, state_of_position,
 };
 pub use query_sketch::{PageSketch, QuerySketch, QueryWay, SampledIndex, SampledItems, SketchedPart};
-pub use reclaim::trim;
 pub use relocate::{Cutover, Haste, Relocation, RelocationProgress, RelocationTarget, SeededBug};
 pub use shape::{
     ContainerSchema, computed_definitions, computed_properties, misfit_of, retention_of, unique_values_of,

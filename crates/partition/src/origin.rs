@@ -1,6 +1,7 @@
 //! Identity of a partition in replies and ordinals.
 
 use shardlake_model::{PartitionUid, ReplyMeta};
+use shardlake_routing::KeyRange;
 
 /// Identity of a partition in replies and ordinals.
 #[derive(Debug, Clone, Copy)]
@@ -21,5 +22,25 @@ impl Origin {
             range_id: Some(self.range_id),
             session_version: self.session_version,
         }
+    }
+}
+
+/// Properties that distinguish a partition from its siblings.
+#[derive(Debug, Clone)]
+pub struct PartitionIdentity {
+    pub uid: PartitionUid,
+    pub range_id: u32,
+    pub epk_range: KeyRange,
+    pub rid_prefix: u32,
+    /// Prefixes of the partitions that this one was made of: items keep their ordinals.
+    pub inherited_prefixes: Vec<u32>,
+    /// See [`ReplyMeta::session_version`].
+    pub session_version: i64,
+}
+
+impl PartitionIdentity {
+    pub(crate) fn origin(&self) -> Origin {
+        let PartitionIdentity { uid, rid_prefix, range_id, session_version, .. } = *self;
+        Origin { uid, rid_prefix, range_id, session_version }
     }
 }

@@ -23,24 +23,24 @@ use shardlake_model::{PartitionKeyDefinition, Preconditions, ReplyMeta, Result};
 use shardlake_routing::KeyRange;
 use shardlake_routing::LogicalKey;
 use shardlake_stdx::CommitTimes;
-use shardlake_storage::{Durability, Found, PendingCommit, Seq, Shard};
+use shardlake_storage::{Found, Shard};
 use tokio::sync::Mutex;
-use tracing::Instrument;
 
 use crate::acknowledged::Acknowledged;
 use crate::answers;
 use crate::change_log::Counters;
 use crate::changes;
+use crate::core::Core;
+use crate::due::Expiry;
 use crate::end::{End, Life};
-use crate::expire::Expiry;
 use crate::feed::created;
 use crate::index::Maintained;
-use crate::interactive::{Claims, Gates};
+use crate::interactive::Transactions;
 use crate::item::StoredItem;
 use crate::keys::{self, PartitionUid};
 use crate::log_marks::LogMarks;
 use crate::operation::{CommandContext, ItemReply};
-use crate::origin::Origin;
+use crate::origin::PartitionIdentity;
 use crate::sequencer::{Sequencer, SequencerLock};
 use crate::shape::ContainerSchema;
 use crate::sizes::{count, is_counted};
@@ -54,48 +54,9 @@ pub struct Partition {
     /// High bits of the ordinals that this partition hands out.
     pub rid_prefix: u32,
     pub session_version: i64,
-    shard: Shard,
-    /// Where commits take their times from.
-    pub(crate) times: CommitTimes,
-    pub(crate) sequencer: SequencerLock,
-    /// Logical partitions that transactions hold.
-    pub(crate) gates: Arc<Gates>,
-    /// Rows that open transactions have written.
-    pub(crate) claims: Arc<Claims>,
-    /// Held while the sizes of all logical partitions are read.
-    pub(crate) size_walk: Mutex<()>,
-    pub(crate) acknowledged: Acknowledged,
-    /// The time of the last commit that was queued; zero where nothing was ever written.
-    pub(crate) last_ms: AtomicU64,
-    life: Arc<Life>,
-    /// Generations of the index below this are being dropped: their remaining rows must not be
-    /// read.
-    oldest_index: AtomicU32,
-    pub(crate) expiry: Expiry,
-    /// How far back history is retained.
-    pub(crate) past: KeptPast,
+    core: Arc<Core>,
     /// Made when the first operation is counted.
     heat: OnceLock<Box<std::sync::Mutex<Heat>>>,
-}
-
-/// Properties that distinguish a partition from its siblings.
-#[derive(Debug, Clone)]
-pub struct PartitionIdentity {
-    pub uid: PartitionUid,
-    pub range_id: u32,
-    pub epk_range: KeyRange,
-    pub rid_prefix: u32,
-    /// Prefixes of the partitions that this one was made of: items keep their ordinals.
-    pub inherited_prefixes: Vec<u32>,
-    /// See [`ReplyMeta::session_version`].
-    pub session_version: i64,
-}
-
-impl PartitionIdentity {
-    pub(crate) fn origin(&self) -> Origin {
-        let PartitionIdentity { uid, rid_prefix, range_id, session_version, .. } = *self;
-        Origin { uid, rid_prefix, range_id, session_version }
-    }
 }
 
 impl Partition {
@@ -131,10 +92,10 @@ impl Partition {
         counted.retain(|counted| layouts.iter().any(|layout| layout.id == counted.index_id));
         let PartitionIdentity { range_id, epk_range, rid_prefix, session_version, .. } = identity;
         let life = Arc::new(Life::new(uid, range_id));
-        Ok(Partition {
+        let core = Arc::new(Core {
             uid,
             range_id,
-            epk_range,
+            epk_range: epk_range.clone(),
             rid_prefix,
             session_version,
             shard,
@@ -143,56 +104,40 @@ impl Partition {
                 Sequencer::new(lsn, timestamp_ms, counters, Maintained { layouts, counted }),
                 life.clone(),
             ),
-            gates: Arc::default(),
-            claims: Arc::default(),
+            transactions: Transactions::default(),
             size_walk: Mutex::new(()),
             life,
             oldest_index: AtomicU32::new(0),
             expiry: Expiry::of_partition(counters.items == 0, queued.is_some() || lsn == 0),
-            heat: OnceLock::new(),
             past: KeptPast::new(marks),
             acknowledged: Acknowledged::new(lsn, counters),
             last_ms: AtomicU64::new(timestamp_ms),
-        })
+        });
+        Ok(Partition { uid, range_id, epk_range, rid_prefix, session_version, core, heat: OnceLock::new() })
+    }
+
+    /// The state that the modules of this crate work on.
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
     }
 
     /// Highest LSN known to be acknowledged; replies and session tokens carry it.
     pub fn durable_lsn(&self) -> u64 {
-        if self.acknowledged.is_behind() {
-            self.follow_shard();
-        }
-        self.acknowledged.lsn()
+        self.core.durable_lsn()
     }
 
     /// The time of the last commit that was queued; zero where nothing was ever written.
     pub fn last_queued_ms(&self) -> u64 {
-        self.last_ms.load(Ordering::Acquire)
+        self.core.last_ms.load(Ordering::Acquire)
     }
 
     /// Acknowledged items.
     pub fn items(&self) -> u64 {
-        self.follow_shard();
-        self.acknowledged.items()
+        self.core.items()
     }
 
     pub fn size_bytes(&self) -> u64 {
-        self.follow_shard();
-        self.acknowledged.size_bytes()
-    }
-
-    /// How many items of the usual size are so many bytes; at least one.
-    pub(crate) fn usual_items_in(&self, size_bytes: u64) -> usize {
-        usual_items_in(size_bytes, (self.items(), self.size_bytes()))
-    }
-
-    /// Counts the commits that the shard has acknowledged, also where the writer ended before the
-    /// acknowledgement.
-    fn follow_shard(&self) {
-        let acknowledged = match self.shard.durability() {
-            Durability::Sync | Durability::Memory => self.shard.durable(),
-            Durability::Async => self.shard.applied(),
-        };
-        self.acknowledged.follow(acknowledged);
+        self.core.size_bytes()
     }
 
     /// Heat of the partition; the guard must be dropped before any await. The definition of the
@@ -205,70 +150,34 @@ impl Partition {
 
     /// A client asks for something: see [`Shard::note_client`].
     pub fn note_client(&self) {
-        self.shard.note_client();
+        self.core.shard.note_client();
     }
 
     /// A client's write has taken so long: see [`Shard::note_write`].
     pub fn note_write(&self, latency: Duration) {
-        self.shard.note_write(latency);
-    }
-
-    pub(crate) fn shard(&self) -> &Shard {
-        &self.shard
-    }
-
-    /// Whether a generation of the index is whole; asked after a snapshot was taken, it holds for that snapshot.
-    pub(crate) fn has_index(&self, id: u16) -> bool {
-        u32::from(id) >= self.oldest_index.load(Ordering::Acquire)
-    }
-
-    /// From now on no query begins to read a generation below this one.
-    pub fn retire_indexes_below(&self, id: u16) {
-        self.oldest_index.fetch_max(u32::from(id), Ordering::AcqRel);
+        self.core.shard.note_write(latency);
     }
 
     /// Waits until a commit above an LSN is durable, or the partition ends. A commit whose writer
     /// ended before the acknowledgement is noticed with the next one.
     pub async fn wait_for_change(&self, after: u64) {
-        self.life.followers.wait_until(|| self.durable_lsn() > after || self.is_closed()).await;
+        self.core.life.followers.wait_until(|| self.durable_lsn() > after || self.core.is_closed()).await;
     }
 
     /// Refuses everything from now on; called before the partition's data is dropped.
     pub async fn close(&self, end: End) {
-        let _no_write_is_planned = self.sequencer.hold().await;
-        self.end_with(end);
-    }
-
-    /// Closes the partition for a caller that holds the sequencer.
-    pub(crate) fn end_with(&self, end: End) {
-        self.life.end(end);
-    }
-
-    /// Nothing may be written any more: the partition's data is being dropped.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.life.is_over()
+        let _no_write_is_planned = self.core.sequencer.hold().await;
+        self.core.end_with(end);
     }
 
     /// Refuses requests once the partition has ended. A read from before this check still counts:
     /// the items change elsewhere only after the partition has ended.
     pub fn check_open(&self) -> Result<()> {
-        self.life.check()
-    }
-
-    pub(crate) fn origin(&self) -> Origin {
-        let Partition { uid, rid_prefix, range_id, session_version, .. } = *self;
-        Origin { uid, rid_prefix, range_id, session_version }
+        self.core.check_open()
     }
 
     pub fn meta(&self, charge_centi: u64, item_lsn: u64) -> ReplyMeta {
-        let mut meta = self.origin().meta(charge_centi, item_lsn);
-        self.tell_lsn(&mut meta);
-        meta
-    }
-
-    /// Sets the partition's LSN.
-    pub(crate) fn tell_lsn(&self, meta: &mut ReplyMeta) {
-        meta.lsn = self.durable_lsn().max(meta.item_lsn);
+        self.core.meta(charge_centi, item_lsn)
     }
 
     /// Point read.
@@ -287,10 +196,10 @@ impl Partition {
         let Some(item) = item.filter(|item| !item.is_expired(command.now.seconds())) else {
             return Err(answers::not_found().with_meta(self.meta(shape.charges.not_found().0, 0)));
         };
-        let mut reply = answers::read_reply(self.origin(), shape, command, item, preconditions);
+        let mut reply = answers::read_reply(self.core.origin(), shape, command, item, preconditions);
         match &mut reply {
-            Ok(reply) => self.tell_lsn(&mut reply.meta),
-            Err(error) => self.tell_lsn(error.meta_mut()),
+            Ok(reply) => self.core.tell_lsn(&mut reply.meta),
+            Err(error) => self.core.tell_lsn(error.meta_mut()),
         }
         reply
     }
@@ -300,12 +209,12 @@ impl Partition {
         shape: &Arc<ContainerSchema>,
         key: &[u8],
     ) -> Result<Option<StoredItem>> {
-        let found = self.shard.get_hot(key).await.map_err(crate::storage_error)?;
+        let found = self.core.shard.get_hot(key).await.map_err(crate::storage_error)?;
         let Some(Found { value, hot }) = found else { return Ok(None) };
         let item = StoredItem::decode(value, shape)?.kept_at(hot);
         // The task of its writer may not have been woken yet.
-        if item.lsn() > self.acknowledged.lsn() {
-            self.acknowledged.note_lsn(item.lsn());
+        if item.lsn() > self.core.acknowledged.lsn() {
+            self.core.acknowledged.note_lsn(item.lsn());
         }
         Ok(Some(item))
     }
@@ -313,47 +222,10 @@ impl Partition {
     /// The id of the item with an ordinal, if there is one in the logical partition.
     pub async fn id_of_ordinal(&self, logical: &LogicalKey, ordinal: u64) -> Result<Option<String>> {
         let key = keys::ordinal_key(self.uid, ordinal);
-        let item_key = self.shard.get(&key).await.map_err(crate::storage_error)?;
+        let item_key = self.core.shard.get(&key).await.map_err(crate::storage_error)?;
         self.check_open()?;
         let Some(item_key) = item_key else { return Ok(None) };
         let (owner, id) = keys::parse_item_key(&item_key).ok_or_else(crate::malformed_key)?;
         Ok(owner.partition_key.same(&logical.partition_key).then(|| id.to_owned()))
     }
-
-    /// Waits until the shard shows every commit that is queued now. Later commits may show as well.
-    pub(crate) async fn settle(&self) -> Result<()> {
-        let last = self.last_queued(&*self.sequencer.hold().await);
-        self.wait_for(last).await
-    }
-
-    /// Waits until a commit, and all before it, may be acknowledged.
-    pub(crate) async fn wait_for(&self, seq: Seq) -> Result<()> {
-        // With asynchronous durability readers see a commit before it counts as applied, and then it is as good as acknowledged. In memory
-        // they see it behind that: a relocation that looked between the two would lose it.
-        if self.shard.durability() == Durability::Async && seq <= self.shard.applied() {
-            return Ok(());
-        }
-        self.shard.wait_durable(seq).await.map_err(crate::storage_error)
-    }
-
-    /// Waits until a commit may be acknowledged.
-    pub(crate) async fn acknowledge(&self, lsn: u64, commit: PendingCommit) -> Result<()> {
-        let durable = tracing::debug_span!("durable", lsn);
-        commit.instrument(durable).await.map_err(crate::storage_error)?;
-        self.note_acknowledged(lsn);
-        Ok(())
-    }
-
-    /// A commit may be acknowledged.
-    pub(crate) fn note_acknowledged(&self, lsn: u64) {
-        self.acknowledged.note_lsn(lsn);
-        self.follow_shard();
-        self.life.followers.wake();
-    }
-}
-
-/// How many items are so many bytes where so many items have so many; at least one.
-pub(crate) fn usual_items_in(size_bytes: u64, (items, items_bytes): (u64, u64)) -> usize {
-    let average = items_bytes / items.max(1);
-    usize::try_from(size_bytes / average.max(1)).unwrap_or(usize::MAX).max(1)
 }

@@ -7,7 +7,6 @@
 //! Where a container has bounds, the oldest items make the room (`write/trim.rs`).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use shardlake_document::Record;
@@ -16,12 +15,12 @@ use shardlake_routing::LogicalKey;
 use shardlake_stdx::Timestamp;
 use shardlake_storage::ScanOptions;
 
-use crate::commit::{Done, Task, Work, Writer};
-use crate::deletion::{Deletion, ROWS_MAX};
+use crate::commit::{Done, Task, Work, Writer, acknowledge, carry_out};
+use crate::core::Core;
+use crate::deletion::{Deletion, ROWS_MAX, delete_found};
 use crate::keys::{self, HEADER};
 use crate::operation::{BatchReply, CommandContext};
 use crate::origin::Origin;
-use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::shape::ContainerSchema;
 use crate::sizes::LogicalSize;
@@ -38,57 +37,54 @@ pub(crate) fn is_full(reply: &BatchReply) -> bool {
     failure.is_some_and(|failure| failure.error.kind() == ErrorKind::LogicalPartitionFull)
 }
 
-impl Partition {
-    /// One look. Returns whether it found any item to remove: another task may have been quicker to
-    /// remove it.
-    pub(crate) async fn reclaim_space(
-        &self,
-        shape: &Arc<ContainerSchema>,
-        command: &CommandContext,
-        logical: &LogicalKey,
-        writer: Writer<'_>,
-    ) -> Result<bool> {
-        let prefix = keys::logical_prefix(self.uid, logical);
-        let (end, goes_on) = (keys::after_prefix(&prefix), {
-            let mut sequencer = self.sequencer.hold().await;
-            self.check_open()?;
-            if !sequencer.may_expire(shape) {
-                return Ok(false);
-            }
-            sequencer.room_sought_to.take().filter(|key| key.starts_with(&prefix))
-        });
-        self.settle().await?;
-        let options = ScanOptions { limit: Some(ITEMS_READ_MAX), ..ScanOptions::default() };
-        let mut scan = self.shard().snapshot().scan(goes_on.unwrap_or(prefix)..end, options);
-        let (mut read, mut last, mut found) = (0, None, Vec::new());
-        while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-            read += rows.len();
-            last = rows.last().map(|(key, _)| key.clone());
-            for (key, value) in rows {
-                let item = Record::decode(&value).map_err(crate::corrupt)?.envelope;
-                if shape.is_expired(item.timestamp_seconds, item.ttl_seconds, command.now.seconds()) {
-                    found.push(key);
-                }
+/// One look. Returns whether it found any item to remove: another task may have been quicker to
+/// remove it.
+pub(crate) async fn reclaim_space(
+    core: &Core,
+    shape: &Arc<ContainerSchema>,
+    command: &CommandContext,
+    logical: &LogicalKey,
+    writer: Writer<'_>,
+) -> Result<bool> {
+    let prefix = keys::logical_prefix(core.uid, logical);
+    let (end, goes_on) = (keys::after_prefix(&prefix), {
+        let mut sequencer = core.sequencer.hold().await;
+        core.check_open()?;
+        if !sequencer.may_expire(shape) {
+            return Ok(false);
+        }
+        sequencer.room_sought_to.take().filter(|key| key.starts_with(&prefix))
+    });
+    core.settle().await?;
+    let options = ScanOptions { limit: Some(ITEMS_READ_MAX), ..ScanOptions::default() };
+    let mut scan = core.shard().snapshot().scan(goes_on.unwrap_or(prefix)..end, options);
+    let (mut read, mut last, mut found) = (0, None, Vec::new());
+    while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+        read += rows.len();
+        last = rows.last().map(|(key, _)| key.clone());
+        for (key, value) in rows {
+            let item = Record::decode(&value).map_err(crate::corrupt)?.envelope;
+            if shape.is_expired(item.timestamp_seconds, item.ttl_seconds, command.now.seconds()) {
+                found.push(key);
             }
         }
-        drop(scan);
-        // At the end of the logical partition the next look begins at its start.
-        let mut sought_to = last.filter(|_| read == ITEMS_READ_MAX);
-        let is_any = !found.is_empty();
-        if is_any {
-            let deletion =
-                Deletion { found: found.into(), only_expired: true, spares: None, rows_max: ROWS_MAX };
-            let deleted = self.delete_found(shape, command.now, writer, &deletion).await?;
-            if let Some(cut) = deleted.cut {
-                sought_to = Some(deletion.found[cut - 1].clone());
-            }
-        }
-        if let Some(last) = sought_to {
-            let next = keys::after_item(self.uid, &last[HEADER..]);
-            self.sequencer.hold().await.room_sought_to = Some(next);
-        }
-        Ok(is_any)
     }
+    drop(scan);
+    // At the end of the logical partition the next look begins at its start.
+    let mut sought_to = last.filter(|_| read == ITEMS_READ_MAX);
+    let is_any = !found.is_empty();
+    if is_any {
+        let deletion = Deletion { found: found.into(), only_expired: true, spares: None, rows_max: ROWS_MAX };
+        let deleted = delete_found(core, shape, command.now, writer, &deletion).await?;
+        if let Some(cut) = deleted.cut {
+            sought_to = Some(deletion.found[cut - 1].clone());
+        }
+    }
+    if let Some(last) = sought_to {
+        let next = keys::after_item(core.uid, &last[HEADER..]);
+        core.sequencer.hold().await.room_sought_to = Some(next);
+    }
+    Ok(is_any)
 }
 
 /// Removes the oldest items, and writes nothing.
@@ -125,7 +121,7 @@ impl Work for Trim {
 /// One commit towards room for items of this size in a logical partition. Returns whether another
 /// commit has to follow.
 pub(crate) async fn trim_for(
-    partition: &Partition,
+    core: &Core,
     shape: &Arc<ContainerSchema>,
     now: Timestamp,
     (logical, room_for): (&LogicalKey, LogicalSize),
@@ -142,22 +138,9 @@ pub(crate) async fn trim_for(
         base: None,
     };
     let work = Trim { logical: logical.clone(), room_for };
-    let Done { outcome, commit, .. } = partition.carry_out(task, ReadSet::default(), &work).await?;
+    let Done { outcome, commit, .. } = carry_out(core, task, ReadSet::default(), &work).await?;
     if let Some((lsn, commit)) = commit {
-        partition.acknowledge(lsn, commit).await?;
+        acknowledge(core, lsn, commit).await?;
     }
     Ok(!outcome)
-}
-
-/// One commit towards a logical partition within the bounds of its container. Returns whether
-/// another commit has to follow.
-pub async fn trim(
-    partition: &Partition,
-    shape: &Arc<ContainerSchema>,
-    now: Timestamp,
-    logical: &LogicalKey,
-    patience: Duration,
-) -> Result<bool> {
-    let writer = Writer::Passing(logical, patience);
-    trim_for(partition, shape, now, (logical, LogicalSize::default()), writer).await
 }

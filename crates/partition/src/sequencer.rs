@@ -21,6 +21,7 @@ use crate::end::{EndOnPanic, Life};
 use crate::index::Maintained;
 use crate::oldest::Oldest;
 use crate::pending::Pending;
+use crate::shape::ContainerSchema;
 use crate::sizes::{Largest, RecentSizes};
 
 #[derive(Debug)]
@@ -65,6 +66,12 @@ impl Sequencer {
             largest: None,
             fence: None,
         }
+    }
+
+    /// Whether a shape has the container's current time to live. Only then may items be removed for
+    /// good.
+    pub fn may_expire(&self, shape: &ContainerSchema) -> bool {
+        shape.default_ttl.is_some() && self.default_ttl.is_none_or(|current| current == shape.default_ttl)
     }
 
     /// Ordinals below are never handed out again.

@@ -240,7 +240,7 @@ async fn deleting_a_whole_key_and_counting_a_path_hold_up_no_writer() {
 async fn waiting_for_the_engine_with_the_sequencer_in_hand_is_a_panic() {
     let fixture = Fixture::far(&SlowEngine::new()).await;
     let waiting = tokio::spawn(async move {
-        let _sequencer = fixture.partition.sequencer.hold().await;
+        let _sequencer = fixture.partition.core().sequencer.hold().await;
         drop(fixture.shard.get(b"key").await);
     });
     assert!(waiting.await.expect_err("it panics").is_panic());

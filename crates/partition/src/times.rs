@@ -15,45 +15,44 @@ use shardlake_model::Result;
 use shardlake_routing::KeyRange;
 use shardlake_stdx::Timestamp;
 
+use crate::change_feed::last_before;
+use crate::core::Core;
 use crate::keys;
 use crate::log_marks::NOT_KEPT;
-use crate::partition::Partition;
 
-impl Partition {
-    /// Time of the last commit that was planned.
-    pub async fn last_time(&self) -> Timestamp {
-        Timestamp(self.sequencer.hold().await.timestamp_ms)
-    }
+/// Time of the last commit that was planned.
+pub(crate) async fn last_time(core: &Core) -> Timestamp {
+    Timestamp(core.sequencer.hold().await.timestamp_ms)
+}
 
-    /// From now on no commit has an earlier time. Returns the LSN of the last commit before that,
-    /// which may not be durable yet.
-    pub async fn pass(&self, time: Timestamp) -> u64 {
-        let mut sequencer = self.sequencer.hold().await;
-        sequencer.timestamp_ms = sequencer.timestamp_ms.max(time.milliseconds());
-        sequencer.lsn
-    }
+/// From now on no commit has an earlier time. Returns the LSN of the last commit before that,
+/// which may not be durable yet.
+pub(crate) async fn pass(core: &Core, time: Timestamp) -> u64 {
+    let mut sequencer = core.sequencer.hold().await;
+    sequencer.timestamp_ms = sequencer.timestamp_ms.max(time.milliseconds());
+    sequencer.lsn
+}
 
-    /// The LSN behind which a reader of all versions finds everything that was written to a span at a time and later; `None`
-    /// where some of that is not kept any more.
-    pub async fn versions_since(
-        &self,
-        span: &KeyRange,
-        time: Timestamp,
-        now: Timestamp,
-    ) -> Result<Option<u64>> {
-        let snapshot = self.shard().snapshot();
-        self.check_open()?;
-        let span = span.intersection(&self.epk_range);
-        let (start, end) = (keys::item_key_bound_below(&span), keys::item_key_bound(&span));
-        let past = self.past.marks().past_of(&start, end.as_deref());
-        let mut after = self.last_before(&snapshot, 0, time).await?;
-        let oldest_ms = now.milliseconds().saturating_sub(self.past.retention().as_millis() as u64);
-        if time.milliseconds() >= oldest_ms {
-            // Compaction removed only entries older than the retention time, and so older than
-            // this.
-            after = after.max(past.compacted_to);
-        }
-        let is_kept = past.versions_from != NOT_KEPT && after >= past.versions_from.max(past.compacted_to);
-        Ok(is_kept.then_some(after))
+/// The LSN behind which a reader of all versions finds everything that was written to a span at a time and later; `None`
+/// where some of that is not kept any more.
+pub(crate) async fn versions_since(
+    core: &Core,
+    span: &KeyRange,
+    time: Timestamp,
+    now: Timestamp,
+) -> Result<Option<u64>> {
+    let snapshot = core.shard().snapshot();
+    core.check_open()?;
+    let span = span.intersection(&core.epk_range);
+    let (start, end) = (keys::item_key_bound_below(&span), keys::item_key_bound(&span));
+    let past = core.past.marks().past_of(&start, end.as_deref());
+    let mut after = last_before(core, &snapshot, 0, time).await?;
+    let oldest_ms = now.milliseconds().saturating_sub(core.past.retention().as_millis() as u64);
+    if time.milliseconds() >= oldest_ms {
+        // Compaction removed only entries older than the retention time, and so older than
+        // this.
+        after = after.max(past.compacted_to);
     }
+    let is_kept = past.versions_from != NOT_KEPT && after >= past.versions_from.max(past.compacted_to);
+    Ok(is_kept.then_some(after))
 }

@@ -21,7 +21,7 @@ use crate::item::{StoredItem, rendered_size};
 use crate::key_list::KeyList;
 use crate::keys::{self, HEADER};
 use crate::log_marks::LogMarks;
-use crate::partition::PartitionIdentity;
+use crate::origin::PartitionIdentity;
 use crate::partition_key::extract_partition_key;
 use crate::shape::ContainerSchema;
 use crate::sizes::SizeVerifier;

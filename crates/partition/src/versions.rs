@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::log_marks::LogMarks;
-use crate::partition::Partition;
 
 /// The marks of the log, with those that are not stored yet.
 #[derive(Debug)]
@@ -66,6 +65,11 @@ impl KeptPast {
         self.next_compaction_ms.store(milliseconds, Ordering::Release);
     }
 
+    /// Whether the next commit stores the marks.
+    pub fn has_unsaved(&self) -> bool {
+        self.is_unsaved.load(Ordering::Acquire)
+    }
+
     /// The marks that the next commit is to store, if any. The sequencer is held.
     pub fn take_unsaved(&self) -> Option<Arc<LogMarks>> {
         self.is_unsaved.swap(false, Ordering::AcqRel).then(|| self.marks())
@@ -77,21 +81,18 @@ impl KeptPast {
             self.is_unsaved.store(true, Ordering::Release);
         }
     }
-}
 
-impl Partition {
-    /// From now on versions that end are kept for so long, or not at all. That is known for good with the next commit: if there
-    /// is none before a crash, there is nothing to keep either.
-    pub async fn keep_versions(&self, retention: Option<Duration>) {
-        let sequencer = self.sequencer.hold().await;
+    /// From now on versions that end above `lsn` are kept for so long, or not at all. Only for the
+    /// holder of the sequencer.
+    pub fn keep_versions(&self, retention: Option<Duration>, lsn: u64) {
         let milliseconds = retention.map_or(0, |retention| retention.as_millis() as u64);
-        self.past.retention_ms.store(milliseconds, Ordering::Release);
-        self.past.set_next_compaction_ms(0);
-        let mut marks = LogMarks::clone(&self.past.marks());
+        self.retention_ms.store(milliseconds, Ordering::Release);
+        self.set_next_compaction_ms(0);
+        let mut marks = LogMarks::clone(&self.marks());
         if marks.keeps_versions() != (milliseconds > 0) {
-            marks.keep_versions_from((milliseconds > 0).then(|| sequencer.lsn));
-            self.past.set_marks(marks);
-            self.past.is_unsaved.store(true, Ordering::Release);
+            marks.keep_versions_from((milliseconds > 0).then_some(lsn));
+            self.set_marks(marks);
+            self.is_unsaved.store(true, Ordering::Release);
         }
     }
 }

@@ -14,14 +14,14 @@ use shardlake_model::{KeyComponent, Result};
 use shardlake_routing::LogicalKey;
 use shardlake_routing::{Epk, KeyRange};
 
+use crate::core::Core;
 use crate::feed::created::{
     CreatedRows, HELD_LEAST, HELD_MAX, Next, ROWS_PER_NAMED, Source, WALKED_MAX, position_of,
 };
 use crate::interactive::OwnItems;
 use crate::item::StoredItem;
-use crate::keys::{self, HEADER};
+use crate::keys::{self, HEADER, PartitionUid};
 use crate::operation::CommandContext;
-use crate::partition::Partition;
 use crate::shape::ContainerSchema;
 
 /// Which items of a partition a feed covers.
@@ -47,78 +47,69 @@ pub struct PartitionPage {
     pub size_bytes: usize,
 }
 
-impl Partition {
-    /// One page, in the order epk, partition key, creation, of the items that are durable when it is read.
-    #[tracing::instrument(name = "feed", level = "debug", skip_all, fields(partition = self.uid.0))]
-    pub async fn read_page(
-        &self,
-        shape: &Arc<ContainerSchema>,
-        command: &CommandContext,
-        filter: &FeedFilter,
-        after: Option<&[u8]>,
-        limits: PageLimits,
-    ) -> Result<PartitionPage> {
-        self.read_page_over(shape, command, filter, after, limits, None).await
+/// One page, in the order epk, partition key, creation, of the items that are durable when it is read, with a transaction's `own`
+/// items in the place of others.
+#[tracing::instrument(name = "feed", level = "debug", skip_all, fields(partition = core.uid.0))]
+pub(crate) async fn read_page(
+    core: &Core,
+    shape: &Arc<ContainerSchema>,
+    command: &CommandContext,
+    filter: &FeedFilter,
+    after: Option<&[u8]>,
+    limits: PageLimits,
+    own: Option<&OwnItems>,
+) -> Result<PartitionPage> {
+    let (start, end) = range_in(core.uid, keys::ITEMS, filter);
+    let mut page = PartitionPage { items: Vec::new(), next: None, size_bytes: 0 };
+    if start >= end {
+        return Ok(page);
     }
-
-    /// A page with a transaction's own items in the place of others.
-    pub(crate) async fn read_page_over(
-        &self,
-        shape: &Arc<ContainerSchema>,
-        command: &CommandContext,
-        filter: &FeedFilter,
-        after: Option<&[u8]>,
-        limits: PageLimits,
-        own: Option<&OwnItems>,
-    ) -> Result<PartitionPage> {
-        let (start, end) = match filter {
-            FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => keys::epk_key_range(self.uid, range),
-            FeedFilter::Logical(logical) => {
-                let prefix = keys::logical_prefix(self.uid, logical);
-                let end = keys::after_prefix(&prefix);
-                (prefix, end)
+    let source = Source { uid: core.uid, hot: core.shard().cached_view(), own };
+    core.check_open()?;
+    let mut rows = match after {
+        Some(after) => CreatedRows::after(source, (start, end), after, |_| None)?,
+        None => CreatedRows::new(source, (start, end), None, |_| None),
+    };
+    let mut last = None;
+    loop {
+        let room = limits.items - page.items.len() + 1;
+        let held_max = room.saturating_mul(ROWS_PER_NAMED).clamp(HELD_LEAST, HELD_MAX);
+        let piece = match rows.next(held_max, room.min(WALKED_MAX)).await? {
+            Next::Piece(piece) => piece,
+            Next::Large(prefix) => {
+                rows.walk(prefix)?;
+                continue;
             }
+            Next::End => return Ok(page),
         };
-        let mut page = PartitionPage { items: Vec::new(), next: None, size_bytes: 0 };
-        if start >= end {
-            return Ok(page);
+        for (key, value) in piece.rows() {
+            let item = StoredItem::decode(value.clone(), shape)?;
+            let full = page.items.len() >= limits.items
+                || (page.size_bytes + item.json_size_bytes() > limits.size_bytes && !page.items.is_empty());
+            if full {
+                page.next =
+                    last.map(|(key, ordinal): (Bytes, u64)| position_of(&key, ordinal)).transpose()?;
+                return Ok(page);
+            }
+            if item.is_expired(command.now.seconds()) || !matches_filter(filter, key)? {
+                continue;
+            }
+            page.size_bytes += item.json_size_bytes();
+            last = Some((key.clone(), item.envelope().ordinal));
+            page.items.push(item);
         }
-        let source = Source { uid: self.uid, hot: self.shard().cached_view(), own };
-        self.check_open()?;
-        let mut rows = match after {
-            Some(after) => CreatedRows::after(source, (start, end), after, |_| None)?,
-            None => CreatedRows::new(source, (start, end), None, |_| None),
-        };
-        let mut last = None;
-        loop {
-            let room = limits.items - page.items.len() + 1;
-            let held_max = room.saturating_mul(ROWS_PER_NAMED).clamp(HELD_LEAST, HELD_MAX);
-            let piece = match rows.next(held_max, room.min(WALKED_MAX)).await? {
-                Next::Piece(piece) => piece,
-                Next::Large(prefix) => {
-                    rows.walk(prefix)?;
-                    continue;
-                }
-                Next::End => return Ok(page),
-            };
-            for (key, value) in piece.rows() {
-                let item = StoredItem::decode(value.clone(), shape)?;
-                let full = page.items.len() >= limits.items
-                    || (page.size_bytes + item.json_size_bytes() > limits.size_bytes
-                        && !page.items.is_empty());
-                if full {
-                    page.next =
-                        last.map(|(key, ordinal): (Bytes, u64)| position_of(&key, ordinal)).transpose()?;
-                    return Ok(page);
-                }
-                if item.is_expired(command.now.seconds()) || !matches_filter(filter, key)? {
-                    continue;
-                }
-                page.size_bytes += item.json_size_bytes();
-                last = Some((key.clone(), item.envelope().ordinal));
-                page.items.push(item);
-            }
-            tokio::task::yield_now().await;
+        tokio::task::yield_now().await;
+    }
+}
+
+/// First and last-exclusive key of a scope in a space whose keys lead with the partition key.
+pub(crate) fn range_in(uid: PartitionUid, space: u8, filter: &FeedFilter) -> (Vec<u8>, Vec<u8>) {
+    match filter {
+        FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => keys::epk_range_in(uid, space, range),
+        FeedFilter::Logical(logical) => {
+            let prefix = keys::logical_prefix_in(uid, space, logical);
+            let end = keys::after_prefix(&prefix);
+            (prefix, end)
         }
     }
 }

@@ -9,6 +9,7 @@
 //! there.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,9 +20,9 @@ use shardlake_storage::{Batch, PendingCommit, Row, SMALL_COMMIT_ROWS, ScanOption
 
 use super::keys::{self, BuildMarker};
 use super::maintain::PostingOps;
+use crate::core::Core;
 use crate::item::StoredItem;
 use crate::keys::{COUNTERS, HEADER, ITEMS, MARKERS, POSTINGS, PartitionUid, after_item, space_range};
-use crate::partition::Partition;
 use crate::pending::Kept;
 use crate::sequencer::Sequencer;
 use crate::shape::ContainerSchema;
@@ -99,10 +100,8 @@ impl Entries {
     }
 }
 
-impl Sequencer {
-    fn maintains(&self, layout: &IndexLayout) -> bool {
-        self.maintained.layouts.iter().any(|maintained| maintained.id == layout.id)
-    }
+fn maintains(sequencer: &Sequencer, layout: &IndexLayout) -> bool {
+    sequencer.maintained.layouts.iter().any(|maintained| maintained.id == layout.id)
 }
 
 /// One commit of a build.
@@ -112,147 +111,150 @@ enum Chunk {
     End(BuildEnd),
 }
 
-impl Partition {
-    /// Decides which generations every later commit keeps up to date. When this returns, commits planned without them are
-    /// applied: nothing is written to any other generation any more.
-    pub async fn maintain_indexes(&self, layouts: Vec<Arc<IndexLayout>>) -> Result<()> {
-        let kept: Vec<u16> = layouts.iter().map(|layout| layout.id).collect();
-        let last = {
-            let mut sequencer = self.sequencer.hold().await;
-            sequencer.maintained.counted.retain(|counted| kept.contains(&counted.index_id));
-            sequencer.maintained.layouts = layouts;
-            self.last_queued(&sequencer)
-        };
-        self.wait_for(last).await
-    }
+/// From now on no query begins to read a generation below this one.
+pub(crate) fn retire_indexes_below(core: &Core, id: u16) {
+    core.oldest_index.fetch_max(u32::from(id), Ordering::AcqRel);
+}
 
-    /// Adds the terms of every item to a generation that the partition maintains. `done` is called
-    /// with the number of items dealt with since the last call.
-    pub async fn build_index(
-        &self,
-        shape: &Arc<ContainerSchema>,
-        layout: &Arc<IndexLayout>,
-        done: &(dyn Fn(u64) + Send + Sync),
-    ) -> Result<BuildEnd> {
-        let key = keys::marker_key(self.uid, layout.id);
-        let stored = self.shard().get(&key).await.map_err(crate::storage_error)?;
-        let marker = stored.as_deref().map_or(Ok(BuildMarker::default()), BuildMarker::decode)?;
-        done(marker.items);
-        let mut progress = Progress { marker, begun: None };
-        let end = self.end_of_items().await?;
-        let mut work = Shard::paced_work([self.shard()], 1);
-        loop {
-            match self.build_chunk((shape, layout), &end, &mut progress, work.rows()).await? {
-                Chunk::Queued { commit, items } => {
-                    commit.await.map_err(crate::storage_error)?;
-                    done(items);
-                    work.pause().await;
-                }
-                Chunk::Overloaded => work.wait(OVERLOADED_PAUSE).await,
-                Chunk::End(end) => return Ok(end),
+/// Decides which generations every later commit keeps up to date. When this returns, commits planned without them are
+/// applied: nothing is written to any other generation any more.
+pub(crate) async fn maintain_indexes(core: &Core, layouts: Vec<Arc<IndexLayout>>) -> Result<()> {
+    let kept: Vec<u16> = layouts.iter().map(|layout| layout.id).collect();
+    let last = {
+        let mut sequencer = core.sequencer.hold().await;
+        sequencer.maintained.counted.retain(|counted| kept.contains(&counted.index_id));
+        sequencer.maintained.layouts = layouts;
+        core.last_queued(&sequencer)
+    };
+    core.wait_for(last).await
+}
+
+/// Adds the terms of every item to a generation that the partition maintains. `done` is called
+/// with the number of items dealt with since the last call.
+pub(crate) async fn build_index(
+    core: &Core,
+    shape: &Arc<ContainerSchema>,
+    layout: &Arc<IndexLayout>,
+    done: &(dyn Fn(u64) + Send + Sync),
+) -> Result<BuildEnd> {
+    let key = keys::marker_key(core.uid, layout.id);
+    let stored = core.shard().get(&key).await.map_err(crate::storage_error)?;
+    let marker = stored.as_deref().map_or(Ok(BuildMarker::default()), BuildMarker::decode)?;
+    done(marker.items);
+    let mut progress = Progress { marker, begun: None };
+    let end = end_of_items(core).await?;
+    let mut work = Shard::paced_work([core.shard()], 1);
+    loop {
+        match build_chunk(core, (shape, layout), &end, &mut progress, work.rows()).await? {
+            Chunk::Queued { commit, items } => {
+                commit.await.map_err(crate::storage_error)?;
+                done(items);
+                work.pause().await;
+            }
+            Chunk::Overloaded => work.wait(OVERLOADED_PAUSE).await,
+            Chunk::End(end) => return Ok(end),
+        }
+    }
+}
+
+async fn build_chunk(
+    core: &Core,
+    (shape, layout): (&Arc<ContainerSchema>, &Arc<IndexLayout>),
+    end: &[u8],
+    progress: &mut Progress,
+    entries_max: usize,
+) -> Result<Chunk> {
+    let turn = match core.shard().turn_for(entries_max).await {
+        Err(StorageError::Overloaded) => return Ok(Chunk::Overloaded),
+        turn => turn.map_err(crate::storage_error)?,
+    };
+    let Some((rows, kept)) =
+        rows_behind(core, &progress.marker, end, (entries_max / ENTRIES_OF_AN_ITEM).max(1)).await?
+    else {
+        return Ok(Chunk::End(end_of_build(core, layout).await));
+    };
+    let sequencer = core.sequencer.hold().await;
+    if core.is_closed() || !maintains(&sequencer, layout) {
+        return Ok(Chunk::End(BuildEnd::Superseded));
+    }
+    let mut items = Vec::with_capacity(rows.len());
+    for (key, value) in rows {
+        let value = sequencer.pending.get(&key).unwrap_or(Some(value));
+        items.push((key, value.map(|value| StoredItem::decode(value, shape)).transpose()?));
+    }
+    drop(kept);
+    let (uid, layout_id, layout) = (core.uid, layout.id, layout.clone());
+    let from = (progress.marker.clone(), progress.begun.take());
+    let entries = sequencer.offload(move |_| Entries::of(uid, &layout, items, from, entries_max)).await?;
+    let (_sequencer, Entries { postings, marker, begun }) = entries;
+    let mut batch = Batch::new();
+    postings.add_to(&mut batch);
+    batch.put(keys::marker_key(core.uid, layout_id), marker.encode());
+    let turn = turn.filter(|_| batch.len() > SMALL_COMMIT_ROWS);
+    let commit = match core.shard().commit_in_turn(batch, turn) {
+        Err(StorageError::Overloaded) => return Ok(Chunk::Overloaded),
+        result => result.map_err(crate::storage_error)?,
+    };
+    let items = marker.items - progress.marker.items;
+    *progress = Progress { marker, begun };
+    Ok(Chunk::Queued { commit, items })
+}
+
+/// Where the last item lies that a build has to deal with. Commits that were planned without
+/// the generation are applied already, so items behind it are right: a build that went on to
+/// them would run after its writers without an end.
+async fn end_of_items(core: &Core) -> Result<Vec<u8>> {
+    let (start, end) = space_range(core.uid, ITEMS);
+    let options = ScanOptions { limit: Some(1), reverse: true, ..ScanOptions::default() };
+    let mut scan = core.shard().applied_view().scan(start.clone()..end, options);
+    let last =
+        scan.next_chunk().await.map_err(crate::storage_error)?.and_then(|rows| rows.into_iter().next());
+    // The key that follows is the same with a zero byte.
+    Ok(last.map_or(start, |(key, _)| [&key[..], &[0]].concat()))
+}
+
+/// The next items of a build; `None` at the end. While the second value lasts, the overlay
+/// keeps their changes since they were read.
+async fn rows_behind(
+    core: &Core,
+    marker: &BuildMarker,
+    end: &[u8],
+    items_max: usize,
+) -> Result<Option<(Vec<Row>, Kept)>> {
+    let kept = core.sequencer.hold().await.pending.keep_behind(core.shard().applied());
+    let mut start = space_range(core.uid, ITEMS).0;
+    if let Some(last) = &marker.last {
+        start = after_item(core.uid, last);
+    }
+    if &start[..] >= end {
+        return Ok(None);
+    }
+    let options = ScanOptions { limit: Some(items_max), ..ScanOptions::default() };
+    let mut scan = core.shard().applied_view().scan(start..end.to_vec(), options);
+    let rows = scan.next_chunk().await.map_err(crate::storage_error)?;
+    Ok(rows.map(|rows| (rows, kept)))
+}
+
+async fn end_of_build(core: &Core, layout: &IndexLayout) -> BuildEnd {
+    let is_wanted = maintains(&*core.sequencer.hold().await, layout) && !core.is_closed();
+    if is_wanted { BuildEnd::Complete } else { BuildEnd::Superseded }
+}
+
+/// Deletes the remains of generations below `end`, except for some, after the partition has
+/// stopped maintaining them. Generations from `end` on may be in the making and are left alone.
+pub(crate) async fn drop_indexes_below(core: &Core, end: u16, except: &[u16]) -> Result<()> {
+    let mut kept: Vec<u16> = except.iter().copied().filter(|id| *id < end).collect();
+    kept.sort_unstable();
+    // Generations are numbered from 1.
+    let mut first = 1;
+    for id in kept.into_iter().chain(std::iter::once(end)) {
+        if first < id {
+            for space in [MARKERS, COUNTERS, POSTINGS] {
+                let (start, end) = keys::range_of_ids(core.uid, space, first, id);
+                core.shard().drop_range(start, end).await.map_err(crate::storage_error)?;
             }
         }
+        first = id.saturating_add(1);
     }
-
-    async fn build_chunk(
-        &self,
-        (shape, layout): (&Arc<ContainerSchema>, &Arc<IndexLayout>),
-        end: &[u8],
-        progress: &mut Progress,
-        entries_max: usize,
-    ) -> Result<Chunk> {
-        let turn = match self.shard().turn_for(entries_max).await {
-            Err(StorageError::Overloaded) => return Ok(Chunk::Overloaded),
-            turn => turn.map_err(crate::storage_error)?,
-        };
-        let Some((rows, kept)) =
-            self.rows_behind(&progress.marker, end, (entries_max / ENTRIES_OF_AN_ITEM).max(1)).await?
-        else {
-            return Ok(Chunk::End(self.end_of_build(layout).await));
-        };
-        let sequencer = self.sequencer.hold().await;
-        if self.is_closed() || !sequencer.maintains(layout) {
-            return Ok(Chunk::End(BuildEnd::Superseded));
-        }
-        let mut items = Vec::with_capacity(rows.len());
-        for (key, value) in rows {
-            let value = sequencer.pending.get(&key).unwrap_or(Some(value));
-            items.push((key, value.map(|value| StoredItem::decode(value, shape)).transpose()?));
-        }
-        drop(kept);
-        let (uid, layout_id, layout) = (self.uid, layout.id, layout.clone());
-        let from = (progress.marker.clone(), progress.begun.take());
-        let entries = sequencer.offload(move |_| Entries::of(uid, &layout, items, from, entries_max)).await?;
-        let (_sequencer, Entries { postings, marker, begun }) = entries;
-        let mut batch = Batch::new();
-        postings.add_to(&mut batch);
-        batch.put(keys::marker_key(self.uid, layout_id), marker.encode());
-        let turn = turn.filter(|_| batch.len() > SMALL_COMMIT_ROWS);
-        let commit = match self.shard().commit_in_turn(batch, turn) {
-            Err(StorageError::Overloaded) => return Ok(Chunk::Overloaded),
-            result => result.map_err(crate::storage_error)?,
-        };
-        let items = marker.items - progress.marker.items;
-        *progress = Progress { marker, begun };
-        Ok(Chunk::Queued { commit, items })
-    }
-
-    /// Where the last item lies that a build has to deal with. Commits that were planned without
-    /// the generation are applied already, so items behind it are right: a build that went on to
-    /// them would run after its writers without an end.
-    async fn end_of_items(&self) -> Result<Vec<u8>> {
-        let (start, end) = space_range(self.uid, ITEMS);
-        let options = ScanOptions { limit: Some(1), reverse: true, ..ScanOptions::default() };
-        let mut scan = self.shard().applied_view().scan(start.clone()..end, options);
-        let last =
-            scan.next_chunk().await.map_err(crate::storage_error)?.and_then(|rows| rows.into_iter().next());
-        // The key that follows is the same with a zero byte.
-        Ok(last.map_or(start, |(key, _)| [&key[..], &[0]].concat()))
-    }
-
-    /// The next items of a build; `None` at the end. While the second value lasts, the overlay
-    /// keeps their changes since they were read.
-    async fn rows_behind(
-        &self,
-        marker: &BuildMarker,
-        end: &[u8],
-        items_max: usize,
-    ) -> Result<Option<(Vec<Row>, Kept)>> {
-        let kept = self.sequencer.hold().await.pending.keep_behind(self.shard().applied());
-        let mut start = space_range(self.uid, ITEMS).0;
-        if let Some(last) = &marker.last {
-            start = after_item(self.uid, last);
-        }
-        if &start[..] >= end {
-            return Ok(None);
-        }
-        let options = ScanOptions { limit: Some(items_max), ..ScanOptions::default() };
-        let mut scan = self.shard().applied_view().scan(start..end.to_vec(), options);
-        let rows = scan.next_chunk().await.map_err(crate::storage_error)?;
-        Ok(rows.map(|rows| (rows, kept)))
-    }
-
-    async fn end_of_build(&self, layout: &IndexLayout) -> BuildEnd {
-        let is_wanted = self.sequencer.hold().await.maintains(layout) && !self.is_closed();
-        if is_wanted { BuildEnd::Complete } else { BuildEnd::Superseded }
-    }
-
-    /// Deletes the remains of generations below `end`, except for some, after the partition has
-    /// stopped maintaining them. Generations from `end` on may be in the making and are left alone.
-    pub async fn drop_indexes_below(&self, end: u16, except: &[u16]) -> Result<()> {
-        let mut kept: Vec<u16> = except.iter().copied().filter(|id| *id < end).collect();
-        kept.sort_unstable();
-        // Generations are numbered from 1.
-        let mut first = 1;
-        for id in kept.into_iter().chain(std::iter::once(end)) {
-            if first < id {
-                for space in [MARKERS, COUNTERS, POSTINGS] {
-                    let (start, end) = keys::range_of_ids(self.uid, space, first, id);
-                    self.shard().drop_range(start, end).await.map_err(crate::storage_error)?;
-                }
-            }
-            first = id.saturating_add(1);
-        }
-        Ok(())
-    }
+    Ok(())
 }

@@ -18,7 +18,8 @@ mod verify;
 
 pub(crate) use body_terms::{BodyTerms, IndexTerms};
 pub use build::BuildEnd;
-pub(crate) use counters::load_counted;
+pub(crate) use build::{build_index, drop_indexes_below, maintain_indexes, retire_indexes_below};
+pub(crate) use counters::{count_path, count_path_in_background, load_counted};
 #[cfg(feature = "testing")]
 pub(crate) use keys::{BuildMarker, parse_posting};
 pub(crate) use keys::{counter_key, decode_counter, index_prefix, posting_key};

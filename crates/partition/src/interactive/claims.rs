@@ -40,9 +40,13 @@ impl Claims {
         self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub fn are_none(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
     /// A claim on one of the rows that a commit writes.
     pub fn on(&self, writes: &[(Bytes, Option<Bytes>)]) -> Option<Claim> {
-        if self.count.load(Ordering::Acquire) == 0 {
+        if self.are_none() {
             return None;
         }
         let by_key = self.by_key();

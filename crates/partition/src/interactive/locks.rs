@@ -33,6 +33,10 @@ impl Gates {
         self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub fn are_none(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
     /// A place at the gate of a logical partition, which exists from now on. `key` is the common
     /// prefix of its items' keys.
     pub fn place(self: &Arc<Self>, key: Vec<u8>) -> Place {
@@ -46,7 +50,7 @@ impl Gates {
     /// A place at the gate, where there is one. Only for the holder of the sequencer: a transaction
     /// takes it once more after it has passed the gate.
     pub fn place_if_any(self: &Arc<Self>, key: impl FnOnce() -> Vec<u8>) -> Option<Place> {
-        if self.count.load(Ordering::Acquire) == 0 {
+        if self.are_none() {
             return None;
         }
         let key = key();

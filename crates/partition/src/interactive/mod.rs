@@ -3,7 +3,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `mod.rs` | the sequencer for writers whose transaction is one commit |
+//! | `open.rs` | the transactions that are open in a partition |
 //! | `locks.rs` | the gates of logical partitions |
 //! | `transaction.rs` | one transaction of a script, step by step |
 //! | `own_items.rs` | its writes, laid over the engine's state |
@@ -20,75 +20,52 @@
 
 mod claims;
 mod locks;
+mod open;
 mod own_items;
 mod snapshot_commit;
-#[cfg(test)]
-mod snapshot_tests;
 mod snapshot_transaction;
-#[cfg(test)]
-mod tests;
 mod transaction;
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use shardlake_model::{Error, ErrorKind, Result};
-use shardlake_storage::{RowsPermit, SMALL_COMMIT_ROWS};
+use shardlake_model::Result;
+use shardlake_routing::LogicalKey;
+use shardlake_stdx::Clock;
 
-pub(crate) use claims::Claims;
-pub(crate) use locks::Gates;
-use locks::Place;
+pub(crate) use locks::{Gates, Place};
+pub(crate) use open::Transactions;
 pub(crate) use own_items::MergedScan;
 pub use own_items::OwnItems;
 pub use snapshot_commit::Uncommitted;
 pub use snapshot_transaction::{SnapshotTransaction, TRANSACTION_TOO_LARGE, TransactionView};
 pub use transaction::LogicalTransaction;
 
-use crate::keys;
+use crate::operation::CommandContext;
 use crate::partition::Partition;
-use crate::sequencer::SequencerGuard;
-use shardlake_routing::LogicalKey;
-
-/// The sequencer, while no transaction holds the logical partition to be written to.
-pub(crate) struct WriteTurn {
-    pub sequencer: SequencerGuard,
-    /// Where the commit is expected to be large.
-    pub large: Option<RowsPermit>,
-    /// Where the writer had to wait at the gate.
-    pub place: Option<Place>,
-}
+use crate::shape::ContainerSchema;
 
 impl Partition {
-    /// The sequencer for a write to a logical partition of about so many rows, once no transaction holds that.
-    pub(crate) async fn turn_to_write(
-        &self,
+    /// Begins a transaction on a logical partition when all others there have ended. Its steps go
+    /// by the time of the beginning, for expiry and for the `_ts` in their replies. Stored items
+    /// have the time of the commit.
+    pub async fn begin(
+        self: &Arc<Self>,
+        shape: &Arc<ContainerSchema>,
+        command: CommandContext,
         logical: &LogicalKey,
-        patience: Duration,
-        rows: usize,
-    ) -> Result<WriteTurn> {
-        self.shard().check_writable().map_err(crate::storage_error)?;
-        let large = self.turn_within(rows, patience).await?;
-        let sequencer = self.sequencer.hold().await;
-        let Some(mut place) = self.gates.place_if_any(|| keys::logical_prefix(self.uid, logical)) else {
-            return Ok(WriteTurn { sequencer, large, place: None });
-        };
-        drop(sequencer);
-        // Large commits of others continue while a script keeps this one waiting.
-        drop(large);
-        place.pass(patience).await?;
-        let large = self.turn_within(rows, patience).await?;
-        Ok(WriteTurn { sequencer: self.sequencer.hold().await, large, place: Some(place) })
+        clock: &Clock,
+    ) -> Result<LogicalTransaction> {
+        LogicalTransaction::begin(self, shape, command, logical, clock).await
     }
 
-    async fn turn_within(&self, rows: usize, patience: Duration) -> Result<Option<RowsPermit>> {
-        if rows <= SMALL_COMMIT_ROWS {
-            return Ok(None);
-        }
-        let turn = async { self.shard().turn_for(rows).await.map_err(crate::storage_error) };
-        tokio::time::timeout(patience, turn).await.unwrap_or_else(|_| {
-            Err(Error::new(
-                ErrorKind::Timeout,
-                "other large writes went on for as long as the request could wait: nothing was done, retry",
-            ))
-        })
+    /// Begins a transaction on everything that is acknowledged now in the partition's shard.
+    pub fn begin_snapshot(&self, command: CommandContext) -> Result<SnapshotTransaction> {
+        self.check_open()?;
+        Ok(SnapshotTransaction::begin(self.core().shard(), command))
     }
 }
+
+#[cfg(test)]
+mod snapshot_tests;
+#[cfg(test)]
+mod tests;

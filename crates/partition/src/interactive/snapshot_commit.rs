@@ -20,11 +20,11 @@ use super::locks::Place;
 use super::own_items::OwnItems;
 use super::snapshot_transaction::{Branch, Fingerprint, SnapshotTransaction, conflict, fingerprint, task};
 use super::transaction::make_different;
-use crate::commit::{Task, Together, Work, commit_time, queue_together};
+use crate::commit::{Task, Together, Work, commit_time, go_on_after, plan, queue_together};
+use crate::core::Core;
 use crate::keys::{self, HEADER};
 use crate::operation::CommandContext;
 use crate::origin::Origin;
-use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::sequencer::SequencerGuard;
 use crate::shape::ContainerSchema;
@@ -91,7 +91,7 @@ impl SnapshotTransaction {
         if let Err(error) = commit.await {
             return Err(Uncommitted { error: crate::storage_error(error), is_in_doubt: true });
         }
-        lsns.iter().for_each(|(partition, lsn)| partition.note_acknowledged(*lsn));
+        lsns.iter().for_each(|(core, lsn)| core.note_acknowledged(*lsn));
         Ok(())
     }
 
@@ -99,11 +99,11 @@ impl SnapshotTransaction {
     async fn pass_gates(&self, pieces: &[Piece]) -> Result<Vec<Place>> {
         let mut places = Vec::new();
         for Piece { branch, work, .. } in pieces {
-            let prefix = |logical: &LogicalKey| keys::logical_prefix(branch.partition.uid, logical);
+            let prefix = |logical: &LogicalKey| keys::logical_prefix(branch.core.uid, logical);
             let mut prefixes: Vec<_> = work.by_logical.iter().map(|(logical, _)| prefix(logical)).collect();
             prefixes.sort_unstable();
             for prefix in prefixes {
-                let mut place = branch.partition.gates.place(prefix);
+                let mut place = branch.core.transactions.gates.place(prefix);
                 place.pass(self.command().patience).await?;
                 places.push(place);
             }
@@ -118,14 +118,14 @@ impl SnapshotTransaction {
             let large = self.shard().turn_for(rows).await.map_err(crate::storage_error)?;
             let mut turns = Vec::with_capacity(pieces.len());
             for piece in &*pieces {
-                let mut turn = piece.branch.partition.sequencer.hold().await;
-                piece.branch.partition.check_open()?;
+                let mut turn = piece.branch.core.sequencer.hold().await;
+                piece.branch.core.check_open()?;
                 turn.pending.forget_applied(self.shard().applied());
                 turns.push(turn);
             }
             // One time for all partitions, now that the transaction holds the sequencer of each.
             let first = pieces.first().expect("something is committed");
-            let under_way = first.branch.partition.times.begin();
+            let under_way = first.branch.core.times.begin();
             let time = commit_time(&under_way, &first.task(self.command()), turns.iter().map(|turn| &**turn));
             let planned = match self.planned(pieces, turns, time).await? {
                 Planned::All(planned) => planned,
@@ -154,8 +154,8 @@ impl SnapshotTransaction {
         for (at, (piece, turn)) in pieces.iter_mut().zip(turns).enumerate() {
             let mut reads = std::mem::take(&mut piece.reads);
             let task = piece.task(self.command());
-            let partition = &piece.branch.partition;
-            let (turn, outcome) = partition.plan(turn, (&task, time), &mut reads, &piece.work).await?;
+            let core = &piece.branch.core;
+            let (turn, outcome) = plan(core, turn, (&task, time), &mut reads, &piece.work).await?;
             piece.reads = reads;
             match outcome {
                 Ok(commit) => planned.push((turn, commit)),
@@ -169,7 +169,7 @@ impl SnapshotTransaction {
     async fn go_on(&self, piece: &mut Piece, stop: Stop) -> Result<usize> {
         let mut reads = std::mem::take(&mut piece.reads);
         let mut task = piece.task(self.command());
-        piece.branch.partition.go_on_after(stop, &mut task, &mut reads, &piece.work).await?;
+        go_on_after(&piece.branch.core, stop, &mut task, &mut reads, &piece.work).await?;
         let (is_heavy, rows) = (task.is_heavy, task.rows);
         (piece.reads, piece.is_heavy) = (reads, is_heavy);
         Ok(rows)
@@ -188,7 +188,7 @@ impl SnapshotTransaction {
 /// A commit on its way, with the LSN of each partition.
 struct Queued {
     commit: PendingCommit,
-    lsns: Vec<(Arc<Partition>, u64)>,
+    lsns: Vec<(Arc<Core>, u64)>,
 }
 
 enum Planned {
@@ -211,9 +211,9 @@ fn queue_all(
         if let Some(row) = row.take() {
             row.add_to(&mut planned.batch);
         }
-        let partition = &piece.branch.partition;
-        lsns.push((partition.clone(), planned.lsn));
-        commits.push(Together { partition, sequencer: turn, planned });
+        let core = &*piece.branch.core;
+        lsns.push((piece.branch.core.clone(), planned.lsn));
+        commits.push(Together { core, sequencer: turn, planned });
     }
     if commits.is_empty() {
         return Ok(None);

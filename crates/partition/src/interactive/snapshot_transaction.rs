@@ -27,7 +27,8 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::claims::Claimed;
 use super::own_items::OwnItems;
 use crate::answers;
-use crate::commit::{Task, Work, Writer};
+use crate::commit::{Task, Work, Writer, go_on_after, plan};
+use crate::core::Core;
 use crate::item::StoredItem;
 use crate::keys::{self, PartitionUid};
 use crate::operation::{CommandContext, ItemReply, Operation, PreparedBody};
@@ -105,20 +106,12 @@ impl TransactionView {
 /// A transaction's work in one partition.
 #[derive(Debug)]
 pub(super) struct Branch {
-    pub partition: Arc<Partition>,
+    pub core: Arc<Core>,
     pub shape: Arc<ContainerSchema>,
     pub base: Arc<Base>,
     pub claimed: Claimed,
     /// The values of the rows that it claims, from before the transaction.
     pub displaced: FxHashMap<Bytes, Fingerprint>,
-}
-
-impl Partition {
-    /// Begins a transaction on everything that is acknowledged now in the partition's shard.
-    pub fn begin_snapshot(&self, command: CommandContext) -> Result<SnapshotTransaction> {
-        self.check_open()?;
-        Ok(SnapshotTransaction::begin(self.shard(), command))
-    }
 }
 
 impl SnapshotTransaction {
@@ -130,7 +123,7 @@ impl SnapshotTransaction {
 
     /// Whether a partition lies on the shard of the transaction.
     pub fn is_on_shard_of(&self, partition: &Partition) -> bool {
-        self.shard.is(partition.shard())
+        self.shard.is(partition.core().shard())
     }
 
     /// Its current state for reads.
@@ -159,8 +152,8 @@ impl SnapshotTransaction {
     pub fn check_reach(&self, partition: &Partition) -> Result<()> {
         partition.check_open()?;
         // It could not commit writes to a partition that has ended.
-        self.branches.values().try_for_each(|branch| branch.partition.check_open())?;
-        match self.shard.is(partition.shard()) {
+        self.branches.values().try_for_each(|branch| branch.core.check_open())?;
+        match self.shard.is(partition.core().shard()) {
             true => Ok(()),
             false => Err(Error::unsupported(
                 "transactions over several physical partitions are supported where these lie on one shard only",
@@ -188,7 +181,7 @@ impl SnapshotTransaction {
         let Some(item) = item.filter(|item| !item.is_expired(self.command.now.seconds())) else {
             return Err(answers::not_found().with_meta(partition.meta(shape.charges.not_found().0, 0)));
         };
-        answers::read_reply(partition.origin(), shape, &self.command, item, &Preconditions::default())
+        answers::read_reply(partition.core().origin(), shape, &self.command, item, &Preconditions::default())
     }
 
     /// One step. A failed one changes nothing.
@@ -202,10 +195,10 @@ impl SnapshotTransaction {
         self.check_reach(partition)?;
         self.check_bounds(shape)?;
         let branch = self.branches.entry(partition.uid).or_insert_with(|| Branch {
-            partition: partition.clone(),
+            core: partition.core().clone(),
             shape: shape.clone(),
             base: Arc::default(),
-            claimed: Claimed::none(&partition.claims),
+            claimed: Claimed::none(&partition.core().transactions.claims),
             displaced: FxHashMap::default(),
         });
         branch.shape = shape.clone();
@@ -255,19 +248,19 @@ impl Branch {
     /// Plans a step on top of everything queued and of the steps before, and claims the rows that
     /// it writes.
     async fn plan(&mut self, step: &Arc<SnapshotStep>) -> Result<(ItemReply, Step)> {
-        let (partition, shape) = (self.partition.clone(), self.shape.clone());
+        let (core, shape) = (self.core.clone(), self.shape.clone());
         let mut task = task(&shape, &step.command, Some(&self.base));
         let mut reads = ReadSet::default();
         if step.operation.item().is_some_and(PreparedBody::is_heavy) {
             task.is_heavy = true;
-            step.look_ahead(&partition, &task, &mut reads).await?;
+            step.look_ahead(&core, &task, &mut reads).await?;
         }
         loop {
-            let mut turn = partition.sequencer.hold().await;
-            partition.check_open()?;
-            turn.pending.forget_applied(partition.shard().applied());
+            let mut turn = core.sequencer.hold().await;
+            core.check_open()?;
+            turn.pending.forget_applied(core.shard().applied());
             let planned;
-            (turn, planned) = partition.plan(turn, (&task, task.now), &mut reads, step).await?;
+            (turn, planned) = plan(&core, turn, (&task, task.now), &mut reads, step).await?;
             match planned {
                 Ok((reply, planned, displaced)) => {
                     if !self.claimed.take(displaced.iter().map(|(key, _)| key.clone())) {
@@ -280,7 +273,7 @@ impl Branch {
                 }
                 Err(stop) => {
                     drop(turn);
-                    partition.go_on_after(stop, &mut task, &mut reads, step).await?;
+                    go_on_after(&core, stop, &mut task, &mut reads, step).await?;
                 }
             }
         }
@@ -332,8 +325,8 @@ impl Work for Arc<SnapshotStep> {
         footprint(origin, shape, &self.logical, std::slice::from_ref(&self.operation))
     }
 
-    async fn look_ahead(&self, partition: &Partition, task: &Task<'_>, reads: &mut ReadSet) -> Result<usize> {
+    async fn look_ahead(&self, core: &Core, task: &Task<'_>, reads: &mut ReadSet) -> Result<usize> {
         let operations = std::slice::from_ref(&self.operation);
-        look_ahead(partition, task.shape, reads, (&self.logical, operations)).await
+        look_ahead(core, task.shape, reads, (&self.logical, operations)).await
     }
 }

@@ -342,7 +342,7 @@ async fn writers_wait_for_the_end_and_others_do_not() {
     }
     next.await.expect("ends").expect("nothing to commit");
     assert_eq!(fixture.stored("a").await.len(), 4);
-    assert!(fixture.partition.gates.place_if_any(Vec::new).is_none(), "no gate is left");
+    assert!(fixture.partition.core().transactions.gates.place_if_any(Vec::new).is_none(), "no gate is left");
     fixture.check().await;
 }
 

@@ -22,15 +22,16 @@ use shardlake_storage::Seq;
 use super::locks::Place;
 use super::own_items::OwnItems;
 use crate::change_log::ChangeKind;
-use crate::commit::{Done, Task, Work, Writer};
-use crate::feed::{FeedFilter, PageLimits, PartitionPage};
+use crate::commit::{Done, Task, Work, Writer, acknowledge, carry_out, go_on_after, plan};
+use crate::core::Core;
+use crate::feed::{FeedFilter, PageLimits, PartitionPage, read_page};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
 use crate::operation::{CommandContext, ItemReply, Operation, PreparedBody};
 use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet};
-use crate::reclaim::LOOKS_MAX;
+use crate::reclaim::{LOOKS_MAX, reclaim_space};
 use crate::shape::ContainerSchema;
 use crate::write::{Base, Step};
 use crate::write::{ItemName, PlannedCommit, Transaction};
@@ -40,6 +41,7 @@ use crate::write::{footprint, look_ahead};
 #[derive(Debug)]
 pub struct LogicalTransaction {
     partition: Arc<Partition>,
+    core: Arc<Core>,
     shape: Arc<ContainerSchema>,
     logical: LogicalKey,
     /// Without etags.
@@ -55,27 +57,27 @@ pub struct LogicalTransaction {
     is_settled: bool,
 }
 
-impl Partition {
-    /// Begins a transaction on a logical partition when all others there have ended. Its steps go
-    /// by the time of the beginning, for expiry and for the `_ts` in their replies. Stored items
-    /// have the time of the commit.
-    pub async fn begin(
-        self: &Arc<Self>,
+impl LogicalTransaction {
+    /// Begins a transaction: see [`Partition::begin`].
+    pub(super) async fn begin(
+        partition: &Arc<Partition>,
         shape: &Arc<ContainerSchema>,
         command: CommandContext,
         logical: &LogicalKey,
         clock: &Clock,
     ) -> Result<LogicalTransaction> {
-        self.shard().check_writable().map_err(crate::storage_error)?;
-        let mut place = self.gates.place(keys::logical_prefix(self.uid, logical));
+        let core = partition.core();
+        core.shard().check_writable().map_err(crate::storage_error)?;
+        let mut place = core.transactions.gates.place(keys::logical_prefix(core.uid, logical));
         place.pass(command.patience).await?;
         // A writer that found no gate has queued its write before it releases the sequencer.
-        let sequencer = self.sequencer.hold().await;
-        self.check_open()?;
-        let rests_on = self.last_queued(&sequencer);
+        let sequencer = core.sequencer.hold().await;
+        core.check_open()?;
+        let rests_on = core.last_queued(&sequencer);
         let now = command.now.max(clock.now());
         Ok(LogicalTransaction {
-            partition: self.clone(),
+            partition: partition.clone(),
+            core: core.clone(),
             shape: shape.clone(),
             logical: logical.clone(),
             command: CommandContext { now, ..command },
@@ -87,9 +89,7 @@ impl Partition {
             is_settled: false,
         })
     }
-}
 
-impl LogicalTransaction {
     pub fn partition(&self) -> &Arc<Partition> {
         &self.partition
     }
@@ -149,21 +149,21 @@ impl LogicalTransaction {
             etag,
         };
         let task = Task { base: Some(&self.base), ..task(&self.shape, &self.command) };
-        match plan_step(&self.partition, task, &step, &mut self.rests_on).await {
+        match plan_step(&self.core, task, &step, &mut self.rests_on).await {
             Ok((reply, step)) => {
                 self.take_over(step);
                 Ok(reply)
             }
             Err(mut error) => {
                 let charge = error.meta().charge_centi.max(self.shape.charges.not_found().0);
-                *error.meta_mut() = self.partition.meta(charge, 0);
+                *error.meta_mut() = self.core.meta(charge, 0);
                 Err(error)
             }
         }
     }
 
     fn take_over(&mut self, step: Step) {
-        let prefix = keys::logical_prefix(self.partition.uid, &self.logical);
+        let prefix = keys::logical_prefix(self.core.uid, &self.logical);
         let mut items = step.writes.iter().filter(|(key, _)| key.starts_with(&prefix)).peekable();
         if items.peek().is_some() {
             let own = Arc::make_mut(&mut self.items);
@@ -174,21 +174,21 @@ impl LogicalTransaction {
     }
 
     async fn reclaim_space(&self) -> Result<bool> {
-        self.partition.reclaim_space(&self.shape, &self.command, &self.logical, Writer::Holder).await
+        reclaim_space(&self.core, &self.shape, &self.command, &self.logical, Writer::Holder).await
     }
 
     /// The id of the item with an ordinal, if there is one in the logical partition.
     pub async fn id_of_ordinal(&self, ordinal: u64) -> Result<Option<String>> {
-        let key = keys::ordinal_key(self.partition.uid, ordinal);
+        let key = keys::ordinal_key(self.core.uid, ordinal);
         let item_key = match self.base.get(&key) {
             Some(own) => own.clone(),
             None => {
                 // Shown by then, since no other client has written to the logical partition.
-                self.partition.wait_for(self.rests_on).await?;
-                self.partition.shard().get(&key).await.map_err(crate::storage_error)?
+                self.core.wait_for(self.rests_on).await?;
+                self.core.shard().get(&key).await.map_err(crate::storage_error)?
             }
         };
-        self.partition.check_open()?;
+        self.core.check_open()?;
         let Some(item_key) = item_key else { return Ok(None) };
         let (owner, id) = keys::parse_item_key(&item_key).ok_or_else(crate::malformed_key)?;
         Ok(owner.partition_key.same(&self.logical.partition_key).then(|| id.to_owned()))
@@ -198,7 +198,7 @@ impl LogicalTransaction {
     /// read the engine.
     pub async fn settle(&mut self) -> Result<()> {
         if !self.is_settled {
-            self.partition.wait_for(self.rests_on).await?;
+            self.core.wait_for(self.rests_on).await?;
             self.is_settled = true;
         }
         Ok(())
@@ -209,7 +209,7 @@ impl LogicalTransaction {
         self.settle().await?;
         let filter = FeedFilter::Logical(self.logical.clone());
         let own = Some(&*self.items);
-        self.partition.read_page_over(&self.shape, &self.command, &filter, after, limits, own).await
+        read_page(&self.core, &self.shape, &self.command, &filter, after, limits, own).await
     }
 
     /// Commits the difference that all steps make, if they make any. Commits that it rests on are
@@ -218,29 +218,29 @@ impl LogicalTransaction {
         if self.items.is_empty() {
             return self.end().await;
         }
-        let partition = self.partition.clone();
+        let core = self.core.clone();
         let work = Difference { logical: self.logical.clone(), items: self.items.clone() };
         let task = task(&self.shape, &self.command);
-        let Done { commit, .. } = match partition.carry_out(task, ReadSet::default(), &work).await {
+        let Done { commit, .. } = match carry_out(&core, task, ReadSet::default(), &work).await {
             Ok(done) => done,
             Err(error) => {
-                partition.wait_for(self.rests_on).await?;
+                core.wait_for(self.rests_on).await?;
                 return Err(error);
             }
         };
         let Some((lsn, commit)) = commit else { return self.end().await };
         // The next one may begin: it finds the commit queued.
         self.place = None;
-        partition.acknowledge(lsn, commit).await?;
-        Ok(partition.origin().meta(0, lsn))
+        acknowledge(&core, lsn, commit).await?;
+        Ok(core.origin().meta(0, lsn))
     }
 
     /// Rolls the transaction back. When this returns, the writes of others that the caller has read
     /// are durable.
     pub async fn end(mut self) -> Result<ReplyMeta> {
         self.place = None;
-        self.partition.wait_for(self.rests_on).await?;
-        Ok(self.partition.meta(0, 0))
+        self.core.wait_for(self.rests_on).await?;
+        Ok(self.core.meta(0, 0))
     }
 }
 
@@ -260,7 +260,7 @@ fn task<'t>(shape: &'t Arc<ContainerSchema>, command: &CommandContext) -> Task<'
 
 /// Plans a step on top of everything queued and of the steps before.
 async fn plan_step(
-    partition: &Partition,
+    core: &Core,
     mut task: Task<'_>,
     step: &OneStep<'_>,
     rests_on: &mut Seq,
@@ -268,15 +268,15 @@ async fn plan_step(
     let mut reads = ReadSet::default();
     if step.operation.item().is_some_and(PreparedBody::is_heavy) {
         task.is_heavy = true;
-        step.look_ahead(partition, &task, &mut reads).await?;
+        step.look_ahead(core, &task, &mut reads).await?;
     }
     loop {
-        let mut turn = partition.sequencer.hold().await;
-        partition.check_open()?;
-        turn.pending.forget_applied(partition.shard().applied());
+        let mut turn = core.sequencer.hold().await;
+        core.check_open()?;
+        turn.pending.forget_applied(core.shard().applied());
         let planned;
-        (turn, planned) = partition.plan(turn, (&task, task.now), &mut reads, step).await?;
-        *rests_on = partition.last_queued(&turn).max(*rests_on);
+        (turn, planned) = plan(core, turn, (&task, task.now), &mut reads, step).await?;
+        *rests_on = core.last_queued(&turn).max(*rests_on);
         match planned {
             Ok((reply, step)) => {
                 turn.reserve_ordinals(step.next_ordinal);
@@ -284,7 +284,7 @@ async fn plan_step(
             }
             Err(stop) => {
                 drop(turn);
-                partition.go_on_after(stop, &mut task, &mut reads, step).await?;
+                go_on_after(core, stop, &mut task, &mut reads, step).await?;
             }
         }
     }
@@ -320,9 +320,9 @@ impl Work for OneStep<'_> {
         footprint(origin, shape, &self.logical, std::slice::from_ref(&*self.operation))
     }
 
-    async fn look_ahead(&self, partition: &Partition, task: &Task<'_>, reads: &mut ReadSet) -> Result<usize> {
+    async fn look_ahead(&self, core: &Core, task: &Task<'_>, reads: &mut ReadSet) -> Result<usize> {
         let operations = std::slice::from_ref(&*self.operation);
-        look_ahead(partition, task.shape, reads, (&self.logical, operations)).await
+        look_ahead(core, task.shape, reads, (&self.logical, operations)).await
     }
 }
 

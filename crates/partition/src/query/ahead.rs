@@ -8,11 +8,12 @@
 use bytes::Bytes;
 use shardlake_model::Result;
 
+use super::feed::Feed;
 use super::lookup::damaged;
-use super::{Feed, Reader};
+use super::reader::Reader;
+use crate::core::usual_items_in;
 use crate::key_list::KeyList;
 use crate::keys;
-use crate::partition::usual_items_in;
 
 /// Items of the first batch where it is not known how many have rows, and of any batch.
 const FIRST: usize = 16;
@@ -51,14 +52,14 @@ impl Reader<'_> {
     /// How many items of the usual size are so many bytes; at least one.
     fn items_in(&self, size_bytes: u64) -> usize {
         match self.statistics.items_loaded {
-            0 => self.partition.usual_items_in(size_bytes),
+            0 => self.core.usual_items_in(size_bytes),
             loaded => usual_items_in(size_bytes, (loaded, self.statistics.items_loaded_bytes)),
         }
     }
 
     /// The records of the items that ordinals name, in order; `None` for an item that is not in the query's scope.
     pub async fn records_of(&self, ordinals: impl Iterator<Item = u64>) -> Result<Vec<Option<Bytes>>> {
-        let uid = self.partition.uid;
+        let uid = self.core.uid;
         let mut ordinal_keys = KeyList::default();
         ordinals.for_each(|ordinal| ordinal_keys.push(&[&keys::ordinal_key(uid, ordinal)]));
         let named = self.values(ordinal_keys.finish()).await?;

@@ -5,24 +5,23 @@
 //! which its position names; a page that sorted its rows is followed by pages that sort them.
 
 use std::collections::VecDeque;
-use std::fmt::Debug;
-use std::hash::Hasher;
 
 use futures::future::{FutureExt, try_join_all};
-use rustc_hash::{FxHashSet, FxHasher};
+use rustc_hash::FxHashSet;
 use shardlake_model::{Error, Result};
 use shardlake_sql::{IndexFilter, Leaf, LookupClass, OrderAccess};
 use shardlake_storage::{Chunk, Scan, ScanOptions};
 
-use super::Reader;
 use super::ahead::Ahead;
 use super::options::{Choice, choices, is_of_key, rank};
 use super::ordered::Ordered;
 use super::position::{AccessPosition, OrderedPosition};
+use super::postings::{Posting, Range, STEPS_OF_SCAN};
+use super::reader::{Reader, fingerprint, fingerprint_of_order};
 use super::rules::{Fact, Facts, OTHERS_MAX, PROBES, Smallest, Step, Way};
 use super::scan::{ItemScan, ScanFrom};
 use super::scope::ScopeItems;
-use super::spans::{Begun, Posting, Range, STEPS_OF_SCAN, Spans};
+use super::spans::{Begun, Spans};
 use crate::feed::FeedFilter;
 
 /// Ranges probed at a time in a slow store.
@@ -68,26 +67,6 @@ struct Probe {
     postings: usize,
     /// There are no more.
     is_all: bool,
-}
-
-/// Fingerprint of the filter plan: positions among its entries are valid for the same plan.
-pub(super) fn fingerprint(reader: &Reader<'_>) -> u32 {
-    hash_in(reader, &reader.request.access.filter)
-}
-
-/// Fingerprint of an order: index, direction, and the values that the filter fixes before the order begins. The rest of the filter has
-/// no part in it.
-pub(super) fn fingerprint_of_order(reader: &Reader<'_>, order: &OrderAccess) -> u32 {
-    hash_in(reader, &(&order.index, order.reverse, &order.behind))
-}
-
-fn hash_in(reader: &Reader<'_>, meaning: &dyn Debug) -> u32 {
-    let mut hasher = FxHasher::default();
-    if let Some(layout) = &reader.layout {
-        hasher.write_u16(layout.id);
-    }
-    hasher.write(format!("{meaning:?}").as_bytes());
-    (hasher.finish() >> 32) as u32
 }
 
 /// `sorts`: the page before has sorted its rows.
@@ -169,7 +148,7 @@ async fn first<'p>(
         is_logical: matches!(reader.request.filter, FeedFilter::Logical(_)),
         is_part: !reader.covers_partition(),
         may_stop_early: reader.request.query.may_stop_early(true),
-        items: reader.partition.items(),
+        items: reader.core.items(),
         ..Facts::default()
     };
     // The rows of a small scope, or the first postings of the only option, which are read anyway where they are taken.

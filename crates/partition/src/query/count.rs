@@ -10,10 +10,10 @@ use shardlake_sql::{Execution, IndexFilter, IndexRef, Leaf, Rows};
 
 use super::lookup::is_many_valued;
 use super::position::AccessPosition;
+use super::postings::{Posting, STEPS_OF_SCAN};
+use super::reader::{Reader, TO_THE_END};
+use super::request::QueryPage;
 use super::scope::ScopeItems;
-use super::spans::{Posting, STEPS_OF_SCAN};
-use super::{QueryPage, Reader, TO_THE_END};
-use crate::changes;
 
 pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> Result<Option<QueryPage>> {
     let request = reader.request;
@@ -123,12 +123,4 @@ async fn count_postings(reader: &mut Reader<'_>, leaf: &Leaf) -> Result<Option<u
         }
     }
     Ok(Some(items))
-}
-
-impl Reader<'_> {
-    /// How many items the partition holds in this snapshot.
-    pub async fn items_total(&self) -> Result<u64> {
-        let last = changes::last_entry(&self.snapshot, self.partition.uid).await?;
-        Ok(last.map_or(0, |(_, entry)| entry.counters.items))
-    }
 }

@@ -11,7 +11,9 @@ use shardlake_model::Result;
 use shardlake_sql::{Execution, Flow, Tested};
 use shardlake_stdx::Clock;
 
-use super::{Ended, Last, QueryStatistics, Reader, TimeTest};
+use super::reader::{Ended, Last, Reader};
+use super::request::TimeTest;
+use super::work::QueryStatistics;
 
 /// Bodies that wait at a time.
 const WAITING_BYTES_MAX: usize = 1024 * 1024;
@@ -131,6 +133,20 @@ impl<'q> Feed<'q> {
             None => self.push(item, false)?,
         };
         Ok(end_of(pushed, reader, before))
+    }
+
+    /// Between two reads: ends the page if its time is spent. `examined` is the last key looked at.
+    pub fn pause(&mut self, reader: &mut Reader<'_>, examined: Option<Last>) -> Result<Option<Ended>> {
+        reader.check_interrupted()?;
+        reader.request.work.note(&reader.statistics);
+        if !self.execution.streams() || !(reader.request.is_page_time_spent)() {
+            return Ok(None);
+        }
+        if let Some(ended) = self.flush(reader)? {
+            return Ok(Some(ended));
+        }
+        self.last = examined.or(self.last.take());
+        Ok(Some(Ended::Cut))
     }
 
     /// Deals with the items that wait.

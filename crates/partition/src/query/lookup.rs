@@ -8,7 +8,7 @@ use shardlake_index::IndexLayout;
 use shardlake_model::{ErrorKind, IndexPathSegment, Result};
 use shardlake_sql::{IndexRef, Leaf, Meter, ValueRange};
 
-use super::Reader;
+use super::reader::Reader;
 use crate::item::StoredItem;
 
 /// Steps to find a value of an item again, as the index has it.

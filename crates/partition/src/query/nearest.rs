@@ -19,10 +19,11 @@ use shardlake_model::{Error, Result};
 use shardlake_sql::{IndexRef, OrderAccess};
 
 use super::ahead::Ahead;
+use super::feed::Feed;
 use super::lookup::for_each_entry;
-use super::ordered::{Walk, end_of_cut, is_proven, offer_undefined};
-use super::spans::Posting;
-use super::{Ended, Feed, Last, Reader, TO_THE_END};
+use super::postings::Posting;
+use super::reader::{Ended, Last, Reader, TO_THE_END};
+use super::walk::{Walk, end_of_cut, is_proven, offer_undefined};
 use crate::feed::matches_filter;
 
 /// Items kept at a time: enough for most pages, and few enough for memory.
@@ -97,7 +98,7 @@ pub(super) async fn run(
             return Ok(walk.emit_group(reader, feed, order)?.unwrap_or(Ended::Exhausted));
         }
         if walk.is_between_groups()
-            && let Some(ended) = reader.pause(feed, None)?
+            && let Some(ended) = feed.pause(reader, None)?
         {
             return Ok(ended);
         }

@@ -8,9 +8,10 @@ use shardlake_storage::{Chunk, KeptRows, Row, Scan, ScanOptions};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::ahead::Ahead;
+use super::feed::Feed;
 use super::kept_items::KeptItems;
 use super::position::KeyPosition;
-use super::{Ended, Feed, Last, Reader, TO_THE_END};
+use super::reader::{Ended, Last, Reader, TO_THE_END};
 use crate::feed::created::{
     CreatedRows, HELD_LEAST, HELD_MAX, Next, Piece, ROWS_PER_NAMED, RowOrder, Source,
 };
@@ -128,7 +129,7 @@ pub(super) async fn run_by_key(
             return Ok(ended);
         }
         let examined = items.rows().last().map(|(key, _)| Last::Item(key.slice(HEADER..)));
-        if let Some(ended) = reader.pause(feed, examined)? {
+        if let Some(ended) = feed.pause(reader, examined)? {
             return Ok(ended);
         }
         reader.give_way(items.rows().len()).await;
@@ -283,7 +284,7 @@ async fn run_created(
     after: Option<Vec<u8>>,
     begun: Option<(VecDeque<Chunk>, Scan)>,
 ) -> Result<Ended> {
-    let source = Source { uid: reader.partition.uid, hot: reader.hot.clone(), own: reader.request.own() };
+    let source = Source { uid: reader.core.uid, hot: reader.hot.clone(), own: reader.request.own() };
     let scope = reader.scope.clone();
     let mut rows = match after {
         Some(position) => CreatedRows::after(source, scope, &position, known)?,
@@ -317,7 +318,7 @@ async fn run_created(
             return Ok(ended);
         }
         let examined = piece.last().map(by_creation).transpose()?;
-        if let Some(ended) = reader.pause(feed, examined)? {
+        if let Some(ended) = feed.pause(reader, examined)? {
             return Ok(ended);
         }
         reader.give_way(piece.len()).await;

@@ -3,38 +3,10 @@
 use shardlake_model::Result;
 use shardlake_storage::{Scan, ScanOptions};
 
-use super::Reader;
-use crate::feed::{FeedFilter, matches_filter};
-use crate::keys::{self, PartitionUid};
+use super::reader::Reader;
+use crate::feed::{matches_filter, range_in};
+use crate::keys;
 use crate::sizes::LogicalSize;
-
-/// First and last-exclusive key of a scope in a space whose keys lead with the partition key.
-pub(super) fn range_in(uid: PartitionUid, space: u8, filter: &FeedFilter) -> (Vec<u8>, Vec<u8>) {
-    match filter {
-        FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => keys::epk_range_in(uid, space, range),
-        FeedFilter::Logical(logical) => {
-            let prefix = keys::logical_prefix_in(uid, space, logical);
-            let end = keys::after_prefix(&prefix);
-            (prefix, end)
-        }
-    }
-}
-
-impl Reader<'_> {
-    /// Whether every item of the partition is in scope.
-    pub fn covers_partition(&self) -> bool {
-        match self.request.filter {
-            FeedFilter::Range(range) => range.contains_range(&self.partition.epk_range),
-            FeedFilter::Logical(_) | FeedFilter::Prefix(..) => false,
-        }
-    }
-
-    /// Whether an item is, by its key.
-    pub fn is_in_scope(&self, key: &[u8]) -> Result<bool> {
-        let (start, end) = &self.scope;
-        Ok(&start[..] <= key && key < &end[..] && matches_filter(self.request.filter, key)?)
-    }
-}
 
 /// How many items are in scope, as far as it was asked for.
 pub(super) struct ScopeItems {
@@ -47,7 +19,7 @@ pub(super) struct ScopeItems {
 
 impl ScopeItems {
     pub fn of(reader: &Reader<'_>) -> ScopeItems {
-        let (start, end) = range_in(reader.partition.uid, keys::SIZES, reader.request.filter);
+        let (start, end) = range_in(reader.core.uid, keys::SIZES, reader.request.filter);
         let rest = (start < end).then(|| reader.hot.scan(start..end, ScanOptions::default()));
         ScopeItems { items: 0, keys: 0, rest }
     }

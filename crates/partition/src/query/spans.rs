@@ -12,20 +12,19 @@
 use bytes::Bytes;
 use rustc_hash::FxHashSet;
 use shardlake_document::decode_index_value;
-use shardlake_index::{path_hash, summary_hash, summary_term};
-use shardlake_model::{Error, Result};
-use shardlake_sql::{IndexRef, Leaf, Meter};
+use shardlake_index::summary_term;
+use shardlake_model::Result;
+use shardlake_sql::{Leaf, Meter};
 use shardlake_storage::{Row, Scan, ScanOptions};
 
 use super::ahead::Ahead;
+use super::feed::Feed;
 use super::lookup::is_many_valued;
 use super::position::Place;
+use super::postings::{Posting, Range, STEPS_OF_SCAN, summary_of};
+use super::reader::{Ended, Last, Reader};
 use super::scan::Resumed;
-use super::{Ended, Feed, Last, Reader};
-use crate::{index, keys};
-
-/// Steps to find the start of a range.
-pub(super) const STEPS_OF_SCAN: u64 = 100;
+use crate::index;
 
 pub(super) struct Spans<'p> {
     pub branches: Vec<&'p Leaf>,
@@ -43,82 +42,6 @@ pub(super) struct Spans<'p> {
 pub(super) struct Begun {
     pub rows: Vec<Row>,
     pub scan: Scan,
-}
-
-/// A posting: the part of its key behind the path, and that part's two halves.
-pub(super) struct Posting {
-    pub key: Bytes,
-    pub ordinal: u64,
-}
-
-impl Posting {
-    pub fn value(&self) -> &[u8] {
-        &self.key[..self.key.len() - 8]
-    }
-
-    pub fn parse(key: &Bytes, common: usize) -> Result<Posting> {
-        let key = key.slice(common..);
-        let ordinal = key.last_chunk::<8>().ok_or_else(crate::malformed_key)?;
-        Ok(Posting { ordinal: u64::from_be_bytes(*ordinal), key })
-    }
-}
-
-impl Reader<'_> {
-    /// The common prefix of all postings of a leaf.
-    pub fn prefix_of(&self, index: &IndexRef) -> Result<Vec<u8>> {
-        let layout =
-            self.layout.as_ref().ok_or_else(|| Error::internal("an index access without an index"))?;
-        let path_hash = match index {
-            IndexRef::Path(path) => path_hash(path),
-            IndexRef::Composite(number) => layout.composite_hash(*number),
-        };
-        Ok(index::index_prefix(self.partition.uid, layout.id, path_hash))
-    }
-
-    /// Whether items can have a summary of the array that a leaf is about.
-    pub fn has_summaries(&self, leaf: &Leaf) -> bool {
-        self.layout.as_ref().is_some_and(|layout| layout.summarises()) && summary_of(leaf).is_some()
-    }
-
-    /// Prefix of the summaries that stand for values under the path of a leaf. `None` where there are
-    /// no such summaries.
-    fn summaries_of(&self, leaf: &Leaf) -> Option<Vec<u8>> {
-        let layout = self.layout.as_ref().filter(|layout| layout.summarises())?;
-        Some(index::index_prefix(self.partition.uid, layout.id, summary_of(leaf)?))
-    }
-}
-
-/// Hash under which an item has its summary of the array that a leaf is about.
-pub(crate) fn summary_of(leaf: &Leaf) -> Option<u64> {
-    match &leaf.index {
-        IndexRef::Path(path) => summary_hash(path),
-        IndexRef::Composite(_) => None,
-    }
-}
-
-/// A range of postings: one of a leaf, or the summaries behind those.
-pub(super) struct Range {
-    branch: usize,
-    range: usize,
-    pub prefix: Vec<u8>,
-    pub start: Vec<u8>,
-    pub end: Vec<u8>,
-    pub is_summary: bool,
-}
-
-impl Range {
-    pub fn of(reader: &Reader<'_>, leaf: &Leaf, (branch, range): (usize, usize)) -> Result<Option<Range>> {
-        if let Some(values) = leaf.ranges.get(range) {
-            let prefix = reader.prefix_of(&leaf.index)?;
-            let start = [&prefix[..], &values.start].concat();
-            let end = [&prefix[..], &values.end].concat();
-            return Ok(Some(Range { branch, range, prefix, start, end, is_summary: false }));
-        }
-        Ok(reader.summaries_of(leaf).map(|prefix| {
-            let (start, end) = (prefix.clone(), keys::after_prefix(&prefix));
-            Range { branch, range, prefix, start, end, is_summary: true }
-        }))
-    }
 }
 
 pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, mut spans: Spans<'_>) -> Result<Ended> {
@@ -183,7 +106,7 @@ async fn run_range(
         let (branch, range) = (range.branch, range.range);
         let examined =
             examined.map(|key| Last::Posting { branch, range, key, in_group: false, ordered: false });
-        if let Some(ended) = reader.pause(feed, examined)? {
+        if let Some(ended) = feed.pause(reader, examined)? {
             return Ok(Some(ended));
         }
         if !scan.is_over() {
@@ -233,7 +156,7 @@ async fn meet(
     let records = reader.records_of(candidates.iter().map(|(_, ordinal)| *ordinal)).await?;
     for ((place, ordinal), record) in candidates.into_iter().zip(records) {
         met[place].is_in_earlier_summary = match &record {
-            Some(record) => reader.has_summary(earlier, record, ordinal).await?,
+            Some(record) => has_summary(reader, earlier, record, ordinal).await?,
             None => false,
         };
         met[place].record = record;
@@ -241,25 +164,23 @@ async fn meet(
     Ok(met)
 }
 
-impl Reader<'_> {
-    /// Whether an item has a summary that belongs to one of some leaves.
-    async fn has_summary(&self, leaves: &[&Leaf], record: &[u8], ordinal: u64) -> Result<bool> {
-        let Some(layout) = self.layout.as_ref().filter(|layout| layout.summarises() && !leaves.is_empty())
-        else {
-            return Ok(false);
-        };
-        if !layout.may_summarise(record.len()) {
-            return Ok(false);
-        }
-        for leaf in leaves {
-            let Some(hash) = summary_of(leaf) else { continue };
-            let key = index::posting_key(self.partition.uid, layout.id, &summary_term(hash), ordinal);
-            if self.snapshot.get(&key).await.map_err(crate::storage_error)?.is_some() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+/// Whether an item has a summary that belongs to one of some leaves.
+async fn has_summary(reader: &Reader<'_>, leaves: &[&Leaf], record: &[u8], ordinal: u64) -> Result<bool> {
+    let Some(layout) = reader.layout.as_ref().filter(|layout| layout.summarises() && !leaves.is_empty())
+    else {
+        return Ok(false);
+    };
+    if !layout.may_summarise(record.len()) {
+        return Ok(false);
     }
+    for leaf in leaves {
+        let Some(hash) = summary_of(leaf) else { continue };
+        let key = index::posting_key(reader.core.uid, layout.id, &summary_term(hash), ordinal);
+        if reader.snapshot.get(&key).await.map_err(crate::storage_error)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn offer(

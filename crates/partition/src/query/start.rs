@@ -5,7 +5,7 @@ use std::ops::Range;
 use shardlake_document::{Value, encode_index_value};
 use shardlake_sql::{Alike, IndexRef, OrderAccess, ResumeFilter, ValueRange};
 
-use super::Reader;
+use super::reader::Reader;
 use crate::keys;
 
 /// Where the rows that are to come begin, in the order of a query.

@@ -9,7 +9,44 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use shardlake_sql::Meter;
 
-use super::QueryStatistics;
+/// Work of a page; charges and metrics are computed from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueryStatistics {
+    pub postings_read: u64,
+    /// Entries met in the order of an index that are of items out of scope, and items that were put in its order instead of
+    /// being met in it.
+    pub entries_passed: u64,
+    /// Items loaded because the index named them.
+    pub items_loaded: u64,
+    pub items_loaded_bytes: u64,
+    /// Items read in key order.
+    pub items_scanned: u64,
+    pub items_scanned_bytes: u64,
+    pub rows: u64,
+    pub rows_bytes: u64,
+    /// Rows that were sorted rather than read in order.
+    pub rows_sorted: u64,
+    /// Calls of user-defined functions that rows needed.
+    pub function_calls: u64,
+    /// Steps of evaluation, and of preparing the query.
+    pub steps: u64,
+}
+
+impl QueryStatistics {
+    pub fn add(&mut self, page: &QueryStatistics) {
+        self.postings_read += page.postings_read;
+        self.entries_passed += page.entries_passed;
+        self.items_loaded += page.items_loaded;
+        self.items_loaded_bytes += page.items_loaded_bytes;
+        self.items_scanned += page.items_scanned;
+        self.items_scanned_bytes += page.items_scanned_bytes;
+        self.rows += page.rows;
+        self.rows_bytes += page.rows_bytes;
+        self.rows_sorted += page.rows_sorted;
+        self.function_calls += page.function_calls;
+        self.steps += page.steps;
+    }
+}
 
 #[derive(Debug, Default)]
 pub struct PageWork {

@@ -5,8 +5,6 @@
 //! and work is counted rather than chunks of rows: a chunk of index entries is quickly counted, one
 //! of items with a dear condition is not.
 
-use super::Reader;
-
 /// Work of a time slice, in steps of evaluation.
 const STEPS_OF_TURN: u64 = 48 * 1024;
 /// Steps for reading a row, besides those of evaluation.
@@ -22,7 +20,7 @@ pub(super) struct YieldBudget {
 
 impl YieldBudget {
     /// Whether the time slice is over after so many rows more; then the next one begins.
-    fn is_over(&mut self, rows: u64, steps: u64) -> bool {
+    pub fn is_over(&mut self, rows: u64, steps: u64) -> bool {
         self.rows += rows;
         let work = steps.saturating_sub(self.steps_before) + self.rows * STEPS_OF_ROW;
         let is_over = work >= STEPS_OF_TURN;
@@ -30,15 +28,6 @@ impl YieldBudget {
             *self = YieldBudget { rows: 0, steps_before: steps };
         }
         is_over
-    }
-}
-
-impl Reader<'_> {
-    /// Called after so many rows: yields to other tasks when the time slice is over.
-    pub async fn give_way(&mut self, rows: usize) {
-        if self.turn.is_over(rows as u64, self.request.work.meter().steps()) {
-            tokio::task::yield_now().await;
-        }
     }
 }
 

@@ -18,13 +18,13 @@ use shardlake_storage::{Batch, LARGE_ROWS_IN_FLIGHT, PacedWork, ScanOptions, Sha
 
 use super::{Relocation, SeededBug, nothing_pending};
 use crate::change_log::{ChangeKind, Counters, LogEntry, LogOperation};
+use crate::core::Core;
 use crate::cpu_pool::offload_planning;
 use crate::index::Maintained;
 use crate::item::StoredItem;
 use crate::key_list::KeyList;
 use crate::keys::{self, ITEMS, PartitionUid};
 use crate::origin::Origin;
-use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::shape::ContainerSchema;
 use crate::write::{ItemName, PlanInput, Switches, Transaction};
@@ -300,7 +300,7 @@ impl Relocation {
     }
 
     fn records_at_once(&self) -> usize {
-        let of_source = |source: &Arc<Partition>| source.usual_items_in(RECORDS_BYTES);
+        let of_source = |source: &Arc<Core>| source.usual_items_in(RECORDS_BYTES);
         self.sources.iter().map(of_source).min().map_or(1, |items| items.min(RECORDS_AT_ONCE))
     }
 

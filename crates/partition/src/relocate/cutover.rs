@@ -17,17 +17,17 @@ use shardlake_storage::Batch;
 use super::catch_up::Pace;
 use super::{Relocation, SeededBug, Target};
 use crate::change_log::LogEntry;
+use crate::core::Core;
 use crate::end::End;
 use crate::keys;
 use crate::log_marks::LogMarks;
-use crate::partition::Partition;
 use crate::sequencer::{Fence, Sequencer};
 
 /// The targets are complete, and nothing is written anywhere until this goes.
 #[derive(Debug)]
 #[must_use = "writers wait until it is completed or dropped"]
 pub struct Cutover {
-    sources: Vec<Arc<Partition>>,
+    sources: Vec<Arc<Core>>,
     _fences: Vec<Fence>,
 }
 
@@ -82,7 +82,7 @@ impl Relocation {
             let mut batch = Batch::new();
             batch.put(keys::log_key(target.uid(), lsn), first.encode());
             batch.put(keys::log_marks_key(target.uid()), self.marks_of(target, last).encode());
-            if self.sources.iter().all(|source| source.expiry.is_queued()) {
+            if self.sources.iter().all(|source| source.expiry.is_queued) {
                 batch.put(keys::expiry_mark_key(target.uid()), Bytes::new());
             }
             target.shard.commit_in_background(batch).await.map_err(crate::storage_error)?;

@@ -20,11 +20,7 @@
 //! the highest LSN of its sources.
 
 mod catch_up;
-#[cfg(test)]
-mod catch_up_tests;
 mod copy;
-#[cfg(test)]
-mod copy_tests;
 mod cutover;
 mod ordinals;
 
@@ -36,9 +32,11 @@ use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_storage::{Durability, PacedWork, Shard};
 
 use crate::change_log::Counters;
+use crate::core::Core;
 use crate::index::Maintained;
 use crate::keys::{self, PartitionUid};
-use crate::partition::{Partition, PartitionIdentity};
+use crate::origin::PartitionIdentity;
+use crate::partition::Partition;
 use crate::pending::Pending;
 use crate::shape::ContainerSchema;
 
@@ -109,7 +107,7 @@ pub enum SeededBug {
 #[derive(Debug)]
 pub struct Relocation {
     /// In the order of the hash space.
-    sources: Vec<Arc<Partition>>,
+    sources: Vec<Arc<Core>>,
     targets: Vec<Target>,
     shape: Arc<ContainerSchema>,
     /// The generations of the index that are carried over.
@@ -186,7 +184,7 @@ impl Relocation {
         };
         Relocation {
             targets: targets.into_iter().map(target).collect(),
-            sources,
+            sources: sources.iter().map(|source| source.core().clone()).collect(),
             shape,
             maintained: Maintained { layouts, counted: Vec::new() },
             progress,
@@ -248,6 +246,11 @@ fn nothing_pending() -> &'static Pending {
     static NOTHING: std::sync::OnceLock<Pending> = std::sync::OnceLock::new();
     NOTHING.get_or_init(Pending::default)
 }
+
+#[cfg(test)]
+mod catch_up_tests;
+#[cfg(test)]
+mod copy_tests;
 
 #[cfg(test)]
 mod tests {

@@ -7,9 +7,10 @@
 //! | file | content |
 //! |---|---|
 //! | `count.rs` | counts a partition from before there were sizes |
-//! | `limit.rs` | refuses writes that exceed a size limit |
+//! | `limit.rs` | refusals of writes that exceed a size limit |
 //! | `largest.rs` | the largest logical partitions, kept in memory |
 //! | `median.rs` | where half of the bytes lie on either side |
+//! | `reports.rs` | sizes that are asked for: of one logical partition, and of the largest |
 //! | `recent.rs` | sizes that were written lately, to spare reading them |
 //! | `verify.rs` | compares the sizes with the items |
 
@@ -18,21 +19,19 @@ mod largest;
 pub(crate) mod limit;
 mod median;
 mod recent;
-#[cfg(test)]
-mod tests;
+mod reports;
 mod verify;
 
 pub(crate) use count::{count, is_counted};
 pub(crate) use largest::Largest;
-pub use largest::SizedKey;
+pub(crate) use median::size_median;
 pub(crate) use recent::RecentSizes;
+pub use reports::SizedKey;
+pub(crate) use reports::{largest_logical_partitions, logical_size};
 pub(crate) use verify::SizeVerifier;
 
 use bytes::Bytes;
 use shardlake_model::{Error, ErrorKind, Result};
-
-use crate::partition::Partition;
-use shardlake_routing::LogicalKey;
 
 /// Items of a logical partition and their bytes of JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -79,12 +78,5 @@ impl SizeChange {
     }
 }
 
-impl Partition {
-    /// The size of a logical partition, as the engine shows it now.
-    pub async fn logical_size(&self, logical: &LogicalKey) -> Result<LogicalSize> {
-        let key = crate::keys::size_key(self.uid, logical);
-        let stored = self.shard().get(&key).await.map_err(crate::storage_error)?;
-        self.check_open()?;
-        stored.as_deref().map_or(Ok(LogicalSize::default()), LogicalSize::decode)
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,8 @@ use shardlake_storage::{Shard, ShardOptions};
 
 use super::*;
 use crate::{
-    CommandContext, ContainerSchema, Operation, PartitionIdentity, PartitionUid, PartitionWrite, prepare_body,
+    CommandContext, ContainerSchema, LogicalKey, Operation, Partition, PartitionIdentity, PartitionUid,
+    PartitionWrite, prepare_body,
 };
 
 struct Fixture {
@@ -172,7 +173,7 @@ fn the_largest_are_found_once_and_followed_from_there() {
         for number in 0..300 {
             fixture.set(&format!("k{number:03}"), Some(number)).await;
         }
-        fixture.partition.sequencer.hold().await.largest = None;
+        fixture.partition.core().sequencer.hold().await.largest = None;
         let names =
             |largest: Vec<(String, u64)>| largest.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
         assert_eq!(names(fixture.largest(3).await), ["k299", "k298", "k297"]);
@@ -227,7 +228,7 @@ fn the_largest_stay_right_while_everybody_writes() {
                         fixture.largest(20).await;
                     }
                     if random.below(200) == 0 {
-                        fixture.partition.sequencer.hold().await.largest = None;
+                        fixture.partition.core().sequencer.hold().await.largest = None;
                     }
                 }
             })
@@ -237,7 +238,7 @@ fn the_largest_stay_right_while_everybody_writes() {
         }
         let followed = fixture.largest(20).await;
         assert_eq!(followed.len(), 20);
-        fixture.partition.sequencer.hold().await.largest = None;
+        fixture.partition.core().sequencer.hold().await.largest = None;
         assert_eq!(fixture.largest(20).await, followed, "the same as read from storage");
     });
 }

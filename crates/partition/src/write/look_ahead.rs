@@ -7,12 +7,12 @@ use shardlake_model::Result;
 use shardlake_routing::LogicalKey;
 
 use super::transaction::ItemName;
+use crate::core::Core;
 use crate::cpu_pool::offload;
 use crate::item::StoredItem;
 use crate::keys;
 use crate::operation::Operation;
 use crate::origin::Origin;
-use crate::partition::Partition;
 use crate::read_set::ReadSet;
 use crate::shape::ContainerSchema;
 
@@ -42,16 +42,16 @@ pub(crate) fn footprint(
 /// Finds out the terms of the heavy items that operations take the place of, as they are now, and about how many rows the
 /// commit will have.
 pub(crate) async fn look_ahead(
-    partition: &Partition,
+    core: &Core,
     shape: &Arc<ContainerSchema>,
     reads: &mut ReadSet,
     (logical, operations): (&LogicalKey, &[Operation]),
 ) -> Result<usize> {
     let mut rows = 0;
     for operation in operations.iter().filter(|operation| !matches!(operation, Operation::Read { .. })) {
-        let name = ItemName::new(partition.uid, logical, operation.id());
+        let name = ItemName::new(core.uid, logical, operation.id());
         let new = operation.item().map(|item| item.terms.clone());
-        let old = partition.shard().get_applied(&name.key).await.map_err(crate::storage_error)?;
+        let old = core.shard().get_applied(&name.key).await.map_err(crate::storage_error)?;
         let old = old.map(|record| StoredItem::decode(record, shape)).transpose()?;
         let Some(old) = old.filter(StoredItem::is_heavy) else {
             rows += new.map_or(0, |new| new.rows());

@@ -28,18 +28,21 @@ use shardlake_routing::LogicalKey;
 use shardlake_storage::{PendingCommit, Seq};
 use tracing::Instrument;
 
-use crate::commit::{Done, Task, Work, Writer};
+use crate::commit::{Done, Task, Work, Writer, acknowledge, carry_out};
+use crate::core::Core;
 use crate::cpu_pool::HEAVY_BYTES;
 use crate::deferred::Deferred;
 use crate::operation::{BatchFailure, BatchReply, CommandContext, ItemReply, Operation};
 use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
-use crate::reclaim::{LOOKS_MAX, is_full, trim_for};
+use crate::reclaim::{LOOKS_MAX, is_full, reclaim_space, trim_for};
 use crate::shape::ContainerSchema;
 use crate::sizes::LogicalSize;
 pub(crate) use look_ahead::{footprint, look_ahead};
-pub(crate) use rows::{Base, Step, Writes};
+#[cfg(feature = "testing")]
+pub(crate) use rows::Writes;
+pub(crate) use rows::{Base, Step};
 pub(crate) use transaction::{ItemName, PlanInput, PlannedCommit, Switches, Transaction};
 pub use trim::BEYOND_BOUNDS;
 
@@ -84,98 +87,99 @@ impl Partition {
         shape: &Arc<ContainerSchema>,
         command: &Arc<PartitionWrite>,
     ) -> Result<BatchReply> {
+        let core = self.core();
         let PartitionWrite { key, context, .. } = &**command;
         let writer = Writer::Passing(key, context.patience);
-        let (mut reply, mut growth) = self.execute_once(shape, command, writer).await?;
+        let (mut reply, mut growth) = execute_once(core, shape, command, writer).await?;
         let mut looks = 0;
         while is_full(&reply) && looks < LOOKS_MAX {
             let has_room = match shape.bounds {
                 // As many commits as it takes, each of which removes something.
                 Some(_) => {
-                    let goes_on = trim_for(self, shape, context.now, (key, growth), writer).await?;
+                    let goes_on = trim_for(core, shape, context.now, (key, growth), writer).await?;
                     looks += usize::from(!goes_on);
                     true
                 }
                 None => {
                     looks += 1;
-                    self.reclaim_space(shape, context, key, writer).await?
+                    reclaim_space(core, shape, context, key, writer).await?
                 }
             };
             if !has_room {
                 break;
             }
-            (reply, growth) = self.execute_once(shape, command, writer).await?;
+            (reply, growth) = execute_once(core, shape, command, writer).await?;
         }
         Ok(reply)
     }
+}
 
-    /// One attempt, and by how much it enlarges the logical partition, or would.
-    async fn execute_once(
-        self: &Arc<Self>,
-        shape: &Arc<ContainerSchema>,
-        write: &Arc<PartitionWrite>,
-        writer: Writer<'_>,
-    ) -> Result<(BatchReply, LogicalSize)> {
-        let (now, rows, is_heavy) = (write.context.now, write.rows(), write.is_heavy());
-        let task =
-            Task { shape, now, is_decided: false, writer, is_clients: true, rows, is_heavy, base: None };
-        let plan = tracing::debug_span!("plan");
-        let done = self.carry_out(task, ReadSet::default(), write).instrument(plan).await?;
-        let Done { outcome: Written { outcome, charge_centi, growth }, rests_on, last_lsn, commit } = done;
-        let deferred = write.context.commit.deferred.as_deref();
-        let reply = match (outcome, commit) {
-            (Ok(mut replies), Some((lsn, commit))) => {
-                match deferred {
-                    Some(deferred) => self.acknowledge_later(lsn, commit, deferred),
-                    None => self.acknowledge(lsn, commit).await?,
-                }
-                replies.iter_mut().for_each(|reply| reply.meta.lsn = lsn);
-                BatchReply { outcome: Ok(replies), meta: self.origin().meta(charge_centi, lsn) }
+/// One attempt, and by how much it enlarges the logical partition, or would.
+async fn execute_once(
+    core: &Arc<Core>,
+    shape: &Arc<ContainerSchema>,
+    write: &Arc<PartitionWrite>,
+    writer: Writer<'_>,
+) -> Result<(BatchReply, LogicalSize)> {
+    let (now, rows, is_heavy) = (write.context.now, write.rows(), write.is_heavy());
+    let task = Task { shape, now, is_decided: false, writer, is_clients: true, rows, is_heavy, base: None };
+    let plan = tracing::debug_span!("plan");
+    let done = carry_out(core, task, ReadSet::default(), write).instrument(plan).await?;
+    let Done { outcome: Written { outcome, charge_centi, growth }, rests_on, last_lsn, commit } = done;
+    let deferred = write.context.commit.deferred.as_deref();
+    let reply = match (outcome, commit) {
+        (Ok(mut replies), Some((lsn, commit))) => {
+            match deferred {
+                Some(deferred) => acknowledge_later(core, lsn, commit, deferred),
+                None => acknowledge(core, lsn, commit).await?,
             }
-            (Ok(mut replies), None) => {
-                let seen = replies.iter().map(|reply| reply.meta.item_lsn).max().unwrap_or(0);
-                self.rest_on(rests_on, seen, deferred).await?;
-                replies.iter_mut().for_each(|reply| self.tell_lsn(&mut reply.meta));
-                BatchReply { outcome: Ok(replies), meta: self.meta(charge_centi, 0) }
-            }
-            (Err(mut failure), _) => {
-                let error = &mut failure.error;
-                // The error (an item exists, or not) may rest on commits that are not durable yet.
-                self.rest_on(rests_on, error.meta().item_lsn.min(last_lsn), deferred).await?;
-                let charge = error.meta().charge_centi.max(shape.charges.not_found().0);
-                *error.meta_mut() = self.meta(charge, error.meta().item_lsn);
-                let meta = self.meta(charge_centi + charge, 0);
-                BatchReply { outcome: Err(failure), meta }
-            }
-        };
-        Ok((reply, growth))
-    }
-
-    /// Until an answer may be given that rests on the commit `seq` and names the LSN `seen`.
-    async fn rest_on(self: &Arc<Self>, seq: Seq, seen: u64, deferred: Option<&Deferred>) -> Result<()> {
-        match deferred {
-            Some(deferred) => {
-                let partition = self.clone();
-                deferred.note_met(self.uid, Box::pin(async move { partition.wait_to_tell(seq, seen).await }));
-                Ok(())
-            }
-            None => self.wait_to_tell(seq, seen).await,
+            replies.iter_mut().for_each(|reply| reply.meta.lsn = lsn);
+            BatchReply { outcome: Ok(replies), meta: core.origin().meta(charge_centi, lsn) }
         }
-    }
+        (Ok(mut replies), None) => {
+            let seen = replies.iter().map(|reply| reply.meta.item_lsn).max().unwrap_or(0);
+            rest_on(core, rests_on, seen, deferred).await?;
+            replies.iter_mut().for_each(|reply| core.tell_lsn(&mut reply.meta));
+            BatchReply { outcome: Ok(replies), meta: core.meta(charge_centi, 0) }
+        }
+        (Err(mut failure), _) => {
+            let error = &mut failure.error;
+            // The error (an item exists, or not) may rest on commits that are not durable yet.
+            rest_on(core, rests_on, error.meta().item_lsn.min(last_lsn), deferred).await?;
+            let charge = error.meta().charge_centi.max(shape.charges.not_found().0);
+            *error.meta_mut() = core.meta(charge, error.meta().item_lsn);
+            let meta = core.meta(charge_centi + charge, 0);
+            BatchReply { outcome: Err(failure), meta }
+        }
+    };
+    Ok((reply, growth))
+}
 
-    async fn wait_to_tell(&self, seq: Seq, seen: u64) -> Result<()> {
-        self.wait_for(seq).await?;
-        // The task of its writer may not have been woken yet.
-        self.acknowledged.note_lsn(seen);
-        Ok(())
+/// Until an answer may be given that rests on the commit `seq` and names the LSN `seen`.
+async fn rest_on(core: &Arc<Core>, seq: Seq, seen: u64, deferred: Option<&Deferred>) -> Result<()> {
+    match deferred {
+        Some(deferred) => {
+            let (uid, core) = (core.uid, core.clone());
+            let met = async move { wait_to_tell(&core, seq, seen).await };
+            deferred.note_met(uid, Box::pin(met));
+            Ok(())
+        }
+        None => wait_to_tell(core, seq, seen).await,
     }
+}
 
-    fn acknowledge_later(self: &Arc<Self>, lsn: u64, mut commit: PendingCommit, deferred: &Deferred) {
-        // Others wait behind it.
-        commit.begin();
-        let partition = self.clone();
-        deferred.note_commit(self.uid, Box::pin(async move { partition.acknowledge(lsn, commit).await }));
-    }
+async fn wait_to_tell(core: &Core, seq: Seq, seen: u64) -> Result<()> {
+    core.wait_for(seq).await?;
+    // The task of its writer may not have been woken yet.
+    core.acknowledged.note_lsn(seen);
+    Ok(())
+}
+
+fn acknowledge_later(core: &Arc<Core>, lsn: u64, mut commit: PendingCommit, deferred: &Deferred) {
+    // Others wait behind it.
+    commit.begin();
+    let (uid, core) = (core.uid, core.clone());
+    deferred.note_commit(uid, Box::pin(async move { acknowledge(&core, lsn, commit).await }));
 }
 
 impl PartitionWrite {
@@ -272,7 +276,7 @@ impl Work for Arc<PartitionWrite> {
         footprint(origin, shape, &self.key, &self.operations)
     }
 
-    async fn look_ahead(&self, partition: &Partition, task: &Task<'_>, reads: &mut ReadSet) -> Result<usize> {
-        look_ahead(partition, task.shape, reads, (&self.key, &self.operations)).await
+    async fn look_ahead(&self, core: &Core, task: &Task<'_>, reads: &mut ReadSet) -> Result<usize> {
+        look_ahead(core, task.shape, reads, (&self.key, &self.operations)).await
     }
 }

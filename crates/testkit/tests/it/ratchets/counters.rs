@@ -18,7 +18,7 @@ const COMMANDS: [&str; 7] = [
     "crates/mql/src/expression/env.rs",
     "crates/partition/src/item.rs",
     "crates/partition/src/operation.rs",
-    "crates/partition/src/query/mod.rs",
+    "crates/partition/src/query/request.rs",
 ];
 
 pub fn measure(sources: &Sources) -> Ratchet {
