@@ -5,7 +5,7 @@
 //! mode does not report. So one snapshot decides a whole page, and a reader that continues behind the
 //! page's last LSN misses no change.
 //!
-//! *All versions and deletes*: every operation shows the version that it wrote and the one that it
+//! *All versions and deletes*: every operation shows the version that it wrote and the version that it
 //! ended (`all_versions.rs`), as far back as versions are kept.
 //!
 //! The operations of one LSN are in one page, also where they are more than were asked for: a position is an LSN, and there

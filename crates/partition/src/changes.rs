@@ -8,6 +8,7 @@ use shardlake_storage::{ScanOptions, Snapshot, View};
 
 use crate::change_log::LogEntry;
 use crate::core::Core;
+use crate::invariants::log;
 use crate::keys::{self, PartitionUid};
 
 /// Entries of the log, without those that concern nothing in the span.
@@ -39,11 +40,17 @@ pub(crate) async fn changes(
     let mut scan = snapshot.scan(keys::log_key(core.uid, after.saturating_add(1))..log_end, options);
     let mut page = ChangePage { last_lsn: after, ..ChangePage::default() };
     let mut looked_at = 0;
+    // Read after the snapshot was taken: they hold for it.
+    let marks = core.past.marks();
+    let mut check = log::Page::behind(&marks, after);
     while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
         for (key, value) in rows {
             looked_at += 1;
             page.last_lsn = keys::log_lsn(&key)?;
-            let entry = LogEntry::decode(&value)?.part(is_inside);
+            let entry = LogEntry::decode(&value)?;
+            let problems = check.next(page.last_lsn, Some(&entry));
+            debug_assert_eq!(problems, [], "the log of {:?} at LSN {}", core.uid, page.last_lsn);
+            let entry = entry.part(is_inside);
             if !entry.operations.is_empty() {
                 page.entries.push((page.last_lsn, entry));
             }

@@ -23,6 +23,7 @@ use tracing::Instrument;
 use crate::core::Core;
 use crate::index::Maintained;
 use crate::interactive::Place;
+use crate::invariants;
 use crate::keys;
 use crate::oldest::{LIST_MAX, Oldest, Placed};
 use crate::origin::Origin;
@@ -239,7 +240,7 @@ async fn keep_for(core: &Core, reads: &mut ReadSet) {
     }
 }
 
-/// The sequencer for a writer, and what it holds besides.
+/// The sequencer for a writer, with its other permits.
 struct WriteTurn {
     sequencer: SequencerGuard,
     /// Where the commit is expected to be large.
@@ -398,6 +399,22 @@ pub(crate) struct Together<'t> {
     pub planned: PlannedCommit,
 }
 
+/// Panics at a commit that contradicts an invariant, before anything of it is queued: that ends its
+/// partition.
+fn check(core: &Core, sequencer: &Sequencer, planned: &PlannedCommit) {
+    #[cfg(feature = "testing")]
+    if crate::seeded::is_any() {
+        return;
+    }
+    let PlannedCommit { lsn, operations, writes, .. } = planned;
+    let kept = invariants::commit(&sequencer.point(), &planned.point(), operations);
+    assert_eq!(kept, Ok(()), "commit {lsn} of partition {}", core.uid.0);
+    if invariants::is_sampled(*lsn) {
+        let kept = invariants::rows((core.uid, &core.epk_range), *lsn, writes, operations);
+        assert_eq!(kept, Ok(()), "rows of commit {lsn} of partition {}", core.uid.0);
+    }
+}
+
 /// Hands the planned commits of partitions of one shard to it as one: all of them or none. Moves the sequencers past them;
 /// nothing changed when this fails.
 pub(crate) fn queue_together(
@@ -407,8 +424,7 @@ pub(crate) fn queue_together(
     let mut batch = Batch::new();
     let mut all_marks = Vec::with_capacity(commits.len());
     for Together { core, sequencer, planned } in commits.iter_mut() {
-        assert_eq!(planned.lsn, sequencer.lsn + 1, "a commit advances the LSN by exactly one");
-        assert!(planned.timestamp_ms >= sequencer.timestamp_ms, "times never go down in a log");
+        check(core, sequencer, planned);
         let begun_ms = under_way.time().milliseconds();
         assert!(planned.timestamp_ms >= begun_ms, "a commit is under way from before its time");
         let part = std::mem::take(&mut planned.batch);

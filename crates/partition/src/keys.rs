@@ -208,6 +208,11 @@ pub(crate) fn is_claimed(key: &[u8]) -> bool {
     matches!(key.get(HEADER - 1), Some(&ITEMS | &UNIQUE_KEYS))
 }
 
+/// Whether a key is that of a unique value.
+pub(crate) fn is_unique_key(key: &[u8]) -> bool {
+    key.get(HEADER - 1) == Some(&UNIQUE_KEYS)
+}
+
 /// Whether a key is that of an ordinal.
 pub(crate) fn is_ordinal(key: &[u8]) -> bool {
     key.get(HEADER - 1) == Some(&ORDINALS)

@@ -35,6 +35,7 @@
 //! | `reclaim.rs` | removes items whose time has run out, or the oldest, where there is no room |
 //! | `expire/`, `due.rs` | removes them everywhere, in the background; when items run out |
 //! | `seeded.rs`, `describe.rs` | mistakes that tests make on purpose; descriptions of stored rows |
+//! | `invariants/` | predicates that commits assert and `verify` reports |
 //! | `verify.rs`, `verify_versions.rs`, `verify_expiry.rs` | walks everything stored and compares it with itself |
 //!
 //! It never sees a socket, a header or a status number; time, identifiers and randomness arrive with each command.
@@ -65,6 +66,7 @@ mod feed;
 mod index;
 mod insertion_order;
 mod interactive;
+mod invariants;
 mod item;
 mod key_list;
 mod keys;

@@ -36,6 +36,7 @@ use crate::end::{End, Life};
 use crate::feed::created;
 use crate::index::Maintained;
 use crate::interactive::Transactions;
+use crate::invariants;
 use crate::item::StoredItem;
 use crate::keys::{self, PartitionUid};
 use crate::log_marks::LogMarks;
@@ -83,6 +84,15 @@ impl Partition {
             None => (0, 0, Counters::default()),
         };
         let marks = marks.as_deref().map_or(Ok(LogMarks::default()), LogMarks::decode)?;
+        if let Err(reason) = invariants::opened(lsn, &counters, &marks) {
+            debug_assert!(false, "partition {} at LSN {lsn}: {reason}", uid.0);
+            tracing::error!(
+                partition = uid.0,
+                lsn,
+                reason,
+                "the stored state contradicts itself: run verify"
+            );
+        }
         if counters.items > 0 && !is_counted {
             count(&shard, uid).await?;
         }

@@ -70,6 +70,11 @@ fn is_seeded(mistake: Mistake) -> bool {
     SEEDED.get() == Some(mistake)
 }
 
+/// Whether a commit of this thread contradicts itself on purpose.
+pub(crate) fn is_any() -> bool {
+    SEEDED.get().is_some()
+}
+
 pub(crate) fn panic_if(mistake: Mistake) {
     assert!(!is_seeded(mistake), "{mistake:?} (expected by this test)");
 }

@@ -19,6 +19,7 @@ use crate::change_log::Counters;
 use crate::cpu_pool::offload_planning;
 use crate::end::{EndOnPanic, Life};
 use crate::index::Maintained;
+use crate::invariants::Point;
 use crate::oldest::Oldest;
 use crate::pending::Pending;
 use crate::shape::ContainerSchema;
@@ -66,6 +67,11 @@ impl Sequencer {
             largest: None,
             fence: None,
         }
+    }
+
+    /// The partition after the last commit that was queued.
+    pub fn point(&self) -> Point {
+        Point { lsn: self.lsn, timestamp_ms: self.timestamp_ms, counters: self.counters }
     }
 
     /// Whether a shape has the container's current time to live. Only then may items be removed for

@@ -17,6 +17,8 @@ use shardlake_storage::{ScanOptions, Shard, Snapshot};
 use crate::change_log::{ChangeKind, Counters, LogEntry};
 use crate::feed::created;
 use crate::index::IndexVerifier;
+use crate::invariants;
+use crate::invariants::log::{self, LogProblem};
 use crate::item::{StoredItem, rendered_size};
 use crate::key_list::KeyList;
 use crate::keys::{self, HEADER};
@@ -112,6 +114,7 @@ pub async fn verify_partition(
     verifier.walk_expiry().await?;
     verifier.check_indexes().await?;
     verifier.compare_counters(&last);
+    verifier.check_state(&last);
     let Verifier { sizes, mut report, .. } = verifier;
     sizes.finish().await?.into_iter().for_each(|problem| report.problem(|| problem));
     Ok(report)
@@ -119,27 +122,22 @@ pub async fn verify_partition(
 
 impl Verifier<'_> {
     async fn walk_log(&mut self) -> Result<Counters> {
-        let (mut last, mut last_ms) = (Counters::default(), 0);
+        let mut last = Counters::default();
+        let marks = self.marks.clone();
+        let mut page = log::Page::behind(&marks, 0);
         let (start, end) = keys::space_range(self.identity.uid, keys::CHANGE_LOG);
         let mut scan = self.snapshot.scan(start..end, ScanOptions::SWEEP);
         while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
             for (key, value) in chunk {
-                let lsn = keys::log_lsn(&key)?;
-                // Entries that were compacted, or moved to other partitions, have left holes.
-                let expected = self.report.last_lsn + 1;
-                if lsn != expected && (expected > self.marks.holes_to || lsn > self.marks.holes_to + 1) {
-                    self.report
-                        .problem(|| format!("the change log jumps from LSN {} to {lsn}", expected - 1));
-                }
-                self.report.last_lsn = lsn;
+                let (lsn, entry) = (keys::log_lsn(&key)?, LogEntry::decode(&value));
+                let before = std::mem::replace(&mut self.report.last_lsn, lsn);
                 self.report.log_entries += 1;
-                match LogEntry::decode(&value) {
+                for problem in page.next(lsn, entry.as_ref().ok()) {
+                    self.report.problem(|| words_of(problem, before, lsn));
+                }
+                match entry {
                     Ok(entry) => {
                         last = entry.counters;
-                        if entry.timestamp_ms < last_ms && lsn > self.marks.joined_to {
-                            self.report.problem(|| format!("the time goes back at log entry {lsn}"));
-                        }
-                        last_ms = entry.timestamp_ms;
                         self.note_changes(lsn, entry);
                     }
                     Err(error) => self.report.problem(|| format!("log entry {lsn}: {error}")),
@@ -363,6 +361,14 @@ impl Verifier<'_> {
         own.iter().any(|(_, own)| own == key)
     }
 
+    /// The check of a partition that opens, where nothing more precise was found.
+    fn check_state(&mut self, last: &Counters) {
+        let found = invariants::opened(self.report.last_lsn, last, &self.marks);
+        if let Some(reason) = found.err().filter(|_| self.report.problem_count == 0) {
+            self.report.problem(|| format!("the last log entry contradicts the rest: {reason}"));
+        }
+    }
+
     fn compare_counters(&mut self, last: &Counters) {
         let (counted, recorded) =
             ((self.counted.items, self.counted.size_bytes), (last.items, last.size_bytes));
@@ -373,6 +379,18 @@ impl Verifier<'_> {
                     recorded.0, recorded.1, counted.0, counted.1
                 )
             });
+        }
+    }
+}
+
+fn words_of(problem: LogProblem, before: u64, lsn: u64) -> String {
+    match problem {
+        LogProblem::Jump | LogProblem::NotAbove => {
+            format!("the change log jumps from LSN {before} to {lsn}")
+        }
+        LogProblem::TimeBack => format!("the time goes back at log entry {lsn}"),
+        LogProblem::NotEnded { previous_lsn } => {
+            format!("log entry {lsn} ends version {previous_lsn}, which is not older")
         }
     }
 }

@@ -184,7 +184,7 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// The named items whose last entry in the log is the one that named them.
+    /// The named items whose last entry in the log named them.
     async fn last_words(&self, named: Vec<(u64, Vec<u8>)>) -> Result<Vec<(u64, Bytes, Envelope)>> {
         let (mut item_keys, header) = (KeyList::default(), keys::header(self.uid, ITEMS, 0));
         named.iter().for_each(|(_, key)| item_keys.push(&[&header, key]));

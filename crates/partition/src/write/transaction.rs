@@ -17,6 +17,7 @@ use super::rows::{Base, Step, Writes};
 use crate::change_log::{self, ChangeKind, Counters, LogEntry, LogOperation};
 use crate::due::{Due, own_end};
 use crate::index::{self, IndexChange, Maintained};
+use crate::invariants::Point;
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER, PartitionUid};
 use crate::oldest::Oldest;
@@ -543,6 +544,7 @@ impl<'a> Transaction<'a> {
             batch,
             timestamp_ms: self.input.time.milliseconds(),
             counters: self.state.counters,
+            operations: entry.operations,
             writes: self.state.writes.into_list(),
             counts: self.state.index.counts,
             recorded: self.outcome.recorded,
@@ -605,6 +607,8 @@ pub(crate) struct PlannedCommit {
     pub timestamp_ms: u64,
     /// The partition's totals after it.
     pub counters: Counters,
+    /// Those of its entry in the log.
+    pub operations: Vec<LogOperation>,
     /// Writes that later plans may read, for the overlay.
     pub writes: Vec<(Bytes, Option<Bytes>)>,
     /// Changes of counts, by place in [`Maintained::counted`].
@@ -613,6 +617,13 @@ pub(crate) struct PlannedCommit {
     pub recorded: Vec<(Bytes, LogicalSize)>,
     /// When the first of the versions that it writes may run out.
     pub due: Due,
+}
+
+impl PlannedCommit {
+    /// The partition after it.
+    pub fn point(&self) -> Point {
+        Point { lsn: self.lsn, timestamp_ms: self.timestamp_ms, counters: self.counters }
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,261 @@
+//! Invariants of a partition, as predicates: commits assert them, `verify` reports them.
+//!
+//! | function | holds | checked |
+//! |---|---|---|
+//! | [`commit`] | LSN + 1; times and ordinals never fall; the total of items follows from the log | at every commit |
+//! | [`rows`] | item ⇔ ordinal row ⇔ operation in the log; unique row ⇒ item; keys inside the range | at every commit in debug builds, else at 1 of 64 |
+//! | [`opened`] | last LSN, totals and marks of the log agree | when a partition is opened, and by `verify` |
+//! | [`log::Page`] | LSNs rise without unknown holes, times do not fall, versions end after they began | at pages of the log in debug builds, and by `verify` |
+//!
+//! A predicate over state in memory is asserted: a commit that contradicts it must not be queued. A
+//! predicate over stored state is reported, so that damage ends no server.
+
+pub(crate) mod log;
+
+use bytes::Bytes;
+use rustc_hash::FxHashMap;
+use shardlake_document::Record;
+use shardlake_model::PartitionUid;
+use shardlake_routing::KeyRange;
+
+use crate::change_log::{ChangeKind, Counters, LogOperation};
+use crate::keys::{self, HEADER};
+use crate::log_marks::LogMarks;
+
+/// The reason why something cannot be.
+pub(crate) type Broken = &'static str;
+
+/// In release builds, one commit of so many has its rows checked.
+const SAMPLED: u64 = 64;
+
+/// Whether the rows of a commit are checked.
+pub(crate) fn is_sampled(lsn: u64) -> bool {
+    cfg!(debug_assertions) || lsn.is_multiple_of(SAMPLED)
+}
+
+/// A partition after a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Point {
+    pub lsn: u64,
+    pub timestamp_ms: u64,
+    pub counters: Counters,
+}
+
+/// The step from one commit to the next, with the operations of its log entry.
+pub(crate) fn commit(before: &Point, after: &Point, operations: &[LogOperation]) -> Result<(), Broken> {
+    if after.lsn != before.lsn + 1 {
+        return Err("a commit advances the LSN by exactly one");
+    }
+    if after.timestamp_ms < before.timestamp_ms {
+        return Err("times never go down in a log");
+    }
+    if after.counters.next_ordinal < before.counters.next_ordinal {
+        return Err("an ordinal that was handed out is handed out again");
+    }
+    let gained: i64 = operations.iter().map(|operation| items_gained(operation.kind)).sum();
+    if before.counters.items.wrapping_add_signed(gained) != after.counters.items {
+        return Err("the total of items does not follow from the operations of the log");
+    }
+    Ok(())
+}
+
+fn items_gained(kind: ChangeKind) -> i64 {
+    match kind {
+        ChangeKind::Create => 1,
+        ChangeKind::Replace => 0,
+        ChangeKind::Delete | ChangeKind::Expire => -1,
+    }
+}
+
+/// The rows of a commit of a partition that owns a range, against the operations of its log entry.
+pub(crate) fn rows(
+    (uid, range): (PartitionUid, &KeyRange),
+    lsn: u64,
+    writes: &[(Bytes, Option<Bytes>)],
+    operations: &[LogOperation],
+) -> Result<(), Broken> {
+    let rows: FxHashMap<&[u8], Option<&Bytes>> =
+        writes.iter().map(|(key, value)| (&key[..], value.as_ref())).collect();
+    if rows.len() != writes.len() {
+        return Err("a commit writes a row twice");
+    }
+    let mut written = 0;
+    for operation in operations {
+        if operation.previous_lsn >= lsn {
+            return Err("a commit ends a version that is not older than itself");
+        }
+        let item = rows.get(&keys::with_header(uid, keys::ITEMS, &operation.key)[..]);
+        let ordinal = rows.get(&keys::ordinal_key(uid, operation.ordinal)[..]);
+        let names_item = |named: &Option<&Bytes>| named.is_some_and(|named| **named == operation.key[..]);
+        match operation.kind {
+            ChangeKind::Create | ChangeKind::Replace => {
+                written += 1;
+                let Some(Some(record)) = item else { return Err("the log has a version without an item") };
+                let envelope = Record::decode(record).map_err(|_| "a written record is damaged")?.envelope;
+                if (envelope.lsn, envelope.ordinal) != (lsn, operation.ordinal) {
+                    return Err("a written item has another LSN or ordinal than its operation");
+                }
+                let is_new = operation.kind == ChangeKind::Create;
+                if ordinal.is_none() && is_new || ordinal.is_some_and(|named| !names_item(named)) {
+                    return Err("the ordinal of a written item does not name it");
+                }
+            }
+            ChangeKind::Delete | ChangeKind::Expire => {
+                if ordinal.is_none_or(names_item) {
+                    return Err("the ordinal of a deleted item still names it");
+                }
+                if item.is_none() {
+                    return Err("the log has a deletion without a deleted item");
+                }
+            }
+        }
+    }
+    let is_written = |key: &[u8], value: Option<&Bytes>| keys::is_item(key) && value.is_some();
+    if rows.iter().filter(|(key, value)| is_written(key, **value)).count() != written {
+        return Err("an item is written that the log does not have");
+    }
+    rows_lie_within(range, writes)?;
+    unique_rows_have_items(uid, writes, &rows)
+}
+
+fn rows_lie_within(range: &KeyRange, writes: &[(Bytes, Option<Bytes>)]) -> Result<(), Broken> {
+    let (start, end) = (keys::item_key_bound_below(range), keys::item_key_bound(range));
+    let is_outside = |key: &[u8]| key < &start[..] || end.as_ref().is_some_and(|end| key >= &end[..]);
+    match writes.iter().any(|(key, _)| keys::is_item(key) && is_outside(&key[HEADER..])) {
+        true => Err("an item is written outside of the partition's range"),
+        false => Ok(()),
+    }
+}
+
+fn unique_rows_have_items(
+    uid: PartitionUid,
+    writes: &[(Bytes, Option<Bytes>)],
+    rows: &FxHashMap<&[u8], Option<&Bytes>>,
+) -> Result<(), Broken> {
+    for (key, holder) in writes.iter().filter(|(key, _)| keys::is_unique_key(key)) {
+        let Some(holder) = holder else { continue };
+        let (_, logical) =
+            keys::parse_unique_key(&key[HEADER..]).ok_or("a unique value has a malformed key")?;
+        let id = std::str::from_utf8(holder).map_err(|_| "a unique value has a malformed holder")?;
+        if !matches!(rows.get(&keys::item_key(uid, &logical, id)[..]), Some(Some(_))) {
+            return Err("a unique value is given to an item that is not written");
+        }
+    }
+    Ok(())
+}
+
+/// Stored state with which a partition opens: its last LSN, the totals of that commit, and the marks
+/// of its log.
+pub(crate) fn opened(lsn: u64, counters: &Counters, marks: &LogMarks) -> Result<(), Broken> {
+    if (counters.items == 0) != (counters.size_bytes == 0) {
+        return Err("the totals have items without bytes, or bytes without items");
+    }
+    if lsn == 0 && counters.items > 0 {
+        return Err("the totals have items that no commit wrote");
+    }
+    if marks.swept_to > marks.holes_to || marks.joined_to > marks.holes_to {
+        return Err("the log was compacted or joined beyond its holes");
+    }
+    if marks.holes_to > lsn {
+        return Err("the log was compacted beyond its end");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_fixture::Fixture;
+
+    const UID: PartitionUid = PartitionUid(3);
+
+    fn point(lsn: u64, timestamp_ms: u64, items: u64, next_ordinal: u64) -> Point {
+        Point { lsn, timestamp_ms, counters: Counters { items, size_bytes: items * 100, next_ordinal } }
+    }
+
+    fn operation(kind: ChangeKind, key: &[u8], ordinal: u64, previous_lsn: u64) -> LogOperation {
+        LogOperation { kind, ordinal, previous_lsn, key: key.to_vec() }
+    }
+
+    #[test]
+    fn steps_that_cannot_be_are_named() {
+        let before = point(7, 50, 3, 9);
+        let create = [operation(ChangeKind::Create, b"a", 9, 0)];
+        let reason = |after: Point, operations: &[LogOperation]| commit(&before, &after, operations).err();
+        assert_eq!(reason(point(8, 50, 4, 10), &create), None);
+        assert!(reason(point(9, 50, 4, 10), &create).is_some_and(|words| words.contains("exactly one")));
+        assert!(reason(point(8, 49, 4, 10), &create).is_some_and(|words| words.contains("times")));
+        assert!(reason(point(8, 50, 4, 8), &create).is_some_and(|words| words.contains("ordinal")));
+        assert!(reason(point(8, 50, 3, 10), &create).is_some_and(|words| words.contains("total")));
+        let anew = [operation(ChangeKind::Expire, b"a", 2, 4), operation(ChangeKind::Create, b"a", 9, 0)];
+        assert_eq!(reason(point(8, 51, 3, 10), &anew), None, "one ends, one begins");
+    }
+
+    #[test]
+    fn stored_states_that_cannot_be_are_named() {
+        let counters = |items, size_bytes| Counters { items, size_bytes, next_ordinal: 5 };
+        let (none, joined) =
+            (LogMarks::default(), LogMarks::of_sources(&[(vec![], &LogMarks::default())], 9));
+        assert_eq!(opened(0, &Counters::default(), &none), Ok(()));
+        assert_eq!(opened(10, &counters(2, 300), &joined), Ok(()));
+        assert!(opened(10, &counters(2, 0), &none).is_err(), "items without bytes");
+        assert!(opened(10, &counters(0, 7), &none).is_err(), "bytes without items");
+        assert!(opened(0, &counters(2, 300), &none).is_err(), "items without a commit");
+        assert!(opened(8, &counters(2, 300), &joined).is_err(), "holes beyond the end");
+        let mut swept = LogMarks::default();
+        swept.swept_to = 4;
+        assert!(opened(10, &counters(2, 300), &swept).is_err(), "compacted, and no holes");
+    }
+
+    /// The rows of the last commit of a partition, as the shard has them, and its operations.
+    async fn last_commit(fixture: &Fixture, lsn: u64) -> (Vec<(Bytes, Option<Bytes>)>, Vec<LogOperation>) {
+        let view = fixture.shard.view();
+        let entry = view.get(&keys::log_key(UID, lsn)).await.expect("readable").expect("an entry");
+        let operations = crate::LogEntry::decode(&entry).expect("its own").operations;
+        let mut writes = Vec::new();
+        for operation in &operations {
+            for key in [
+                keys::with_header(UID, keys::ITEMS, &operation.key),
+                keys::ordinal_key(UID, operation.ordinal),
+            ] {
+                let value = view.get(&key).await.expect("readable");
+                writes.push((Bytes::from(key), value));
+            }
+        }
+        (writes, operations)
+    }
+
+    #[tokio::test]
+    async fn rows_and_operations_belong_together() {
+        let fixture = Fixture::new().await;
+        fixture.upsert("a", "1").await.expect("written");
+        let (writes, operations) = last_commit(&fixture, 1).await;
+        let full = KeyRange::full();
+        let checked = |writes: &[(Bytes, Option<Bytes>)], operations: &[LogOperation]| {
+            rows((UID, &full), 1, writes, operations).err()
+        };
+        assert_eq!(checked(&writes, &operations), None);
+        let reason = |writes: &[(Bytes, Option<Bytes>)], operations: &[LogOperation], words: &str| {
+            let found = checked(writes, operations);
+            assert!(found.is_some_and(|found| found.contains(words)), "{found:?}, not {words}");
+        };
+        reason(&writes[1..], &operations, "without an item");
+        reason(&writes[..1], &operations, "does not name it");
+        reason(&writes, &[], "the log does not have");
+        reason(&[&writes[..], &writes[..1]].concat(), &operations, "twice");
+        let deleted = [LogOperation { kind: ChangeKind::Delete, ..operations[0].clone() }];
+        reason(&writes, &deleted, "still names it");
+        let renumbered = [LogOperation { ordinal: 99, ..operations[0].clone() }];
+        reason(&writes, &renumbered, "another LSN or ordinal");
+        let too_late = [LogOperation { previous_lsn: 1, ..operations[0].clone() }];
+        reason(&writes, &too_late, "not older");
+        let empty = KeyRange { min: full.max.clone(), max: full.max.clone() };
+        let outside = rows((UID, &empty), 1, &writes, &operations).err();
+        assert!(outside.is_some_and(|words| words.contains("outside")), "{outside:?}");
+        let mut key = keys::logical_prefix_in(UID, keys::UNIQUE_KEYS, &fixture.logical());
+        key.insert(HEADER, 0);
+        let row = |holder: &'static str| vec![(Bytes::from(key.clone()), Some(Bytes::from(holder)))];
+        assert_eq!(checked(&[writes.clone(), row("a")].concat(), &operations), None);
+        reason(&[writes.clone(), row("b")].concat(), &operations, "unique value");
+    }
+}
