@@ -14,6 +14,7 @@
 //! | `index_value.rs` | values as index keys hold them |
 //! | `item_view.rs` | an item with the properties that the server owns |
 //! | `record.rs` | the stored record: envelope, checksum, body |
+//! | `document_keys.rs` | the values that a document has for an index, by MongoDB's rules |
 //! | `item_id.rs`, `id_text.rs` | which items are the same: ids of any kind; the values that texts of ids stand for |
 //! | `patch.rs`, `patch_tree.rs` | partial updates |
 //! | `builder.rs`, `limits.rs` | containers, names and limits, for every format that is read |
@@ -31,6 +32,7 @@ mod binary_strings;
 mod body;
 mod bson_writer;
 mod builder;
+mod document_keys;
 mod error;
 mod id_text;
 mod index_value;
@@ -55,6 +57,7 @@ pub use binary_format::is_binary;
 pub use binary_in::{json_of_binary, parse_binary_document};
 pub use binary_out::{binary_of_json, write_binary};
 pub use body::{Body, SYSTEM_PROPERTIES, is_system_property};
+pub use document_keys::{Misfit, NO_ELEMENTS, UNIQUE_COMBINATIONS_MAX, keys_of, misfit_of};
 pub use error::DocumentError;
 pub use id_text::{ID_BYTES_MAX, IdValue, escaped_id, id_of_text, text_of_id, unescaped_id, value_of_id};
 pub use index_value::{

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shardlake_document::{Body, ItemName, PatchOperation};
 use shardlake_model::{PartitionKey, Preconditions};
-use shardlake_partition::{CommitOptions, ItemChange, ItemReply};
+use shardlake_partition::{CommitOptions, DocumentChange, ItemReply};
 use shardlake_sql::Condition;
 
 /// A partial update.
@@ -45,7 +45,7 @@ pub enum ItemWrite {
     /// Applies a change to the current item; it keeps its id and its partition key.
     Change {
         item: ItemName,
-        change: Arc<dyn ItemChange>,
+        change: Arc<DocumentChange>,
     },
 }
 

@@ -125,6 +125,9 @@ struct Inner {
     meta: ReplyMeta,
     retry_after_ms: Option<u64>,
     substatus: Option<u32>,
+    code: Option<i32>,
+    details: Vec<u8>,
+    document: Option<Vec<u8>>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -136,6 +139,9 @@ impl Error {
             meta: ReplyMeta::default(),
             retry_after_ms: None,
             substatus: None,
+            code: None,
+            details: Vec::new(),
+            document: None,
             source: None,
         }))
     }
@@ -174,6 +180,18 @@ impl Error {
         self
     }
 
+    /// The code of the error in MongoDB's protocol, and the members that its answer has besides code and message, as BSON.
+    pub fn with_code(mut self, code: i32, details: Vec<u8>) -> Self {
+        (self.0.code, self.0.details) = (Some(code), details);
+        self
+    }
+
+    /// The body that was refused, for a message that quotes its values.
+    pub fn with_document(mut self, body: &[u8]) -> Self {
+        self.0.document = Some(body.to_vec());
+        self
+    }
+
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -192,6 +210,19 @@ impl Error {
 
     pub fn substatus(&self) -> Option<u32> {
         self.0.substatus
+    }
+
+    pub fn code(&self) -> Option<i32> {
+        self.0.code
+    }
+
+    /// BSON; empty without details.
+    pub fn details(&self) -> &[u8] {
+        &self.0.details
+    }
+
+    pub fn document(&self) -> Option<&[u8]> {
+        self.0.document.as_deref()
     }
 
     pub fn retry_after_ms(&self) -> Option<u64> {

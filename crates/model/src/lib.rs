@@ -6,6 +6,7 @@
 mod answer_space;
 mod bounds;
 mod context;
+mod derived;
 mod error;
 mod full_text_policy;
 mod indexing;
@@ -28,6 +29,7 @@ pub use bounds::Bounds;
 pub use context::{
     ConsistencyLevel, ETagCondition, Preconditions, Priority, RequestContext, SessionEntry, SessionToken,
 };
+pub use derived::{Derived, Source};
 pub use error::{Error, ErrorKind, ReplyMeta, Result};
 pub use full_text_policy::{FullTextPath, FullTextPolicy, FullTextSpec};
 pub use indexing::BoundingBox;

@@ -1,8 +1,8 @@
 //! Answers of retryable statements, stored with their writes.
 
-use shardlake_mql::{Document, Value};
-use shardlake_partition::{CommitNote, StatementRow, forget_statements, kept_statements, wait_for_queued};
+use shardlake_mql::Document;
 pub use shardlake_partition::{SessionName, SessionWrite};
+use shardlake_partition::{forget_statements, kept_statements, wait_for_queued};
 use shardlake_stdx::Timestamp;
 
 use crate::collections::Collections;
@@ -13,27 +13,6 @@ use crate::failure::{Failure, Result};
 pub struct NumberedInserts {
     pub write: SessionWrite,
     pub statements: Vec<i32>,
-}
-
-/// The stored answer of inserts that are committed together.
-#[derive(Debug)]
-pub(crate) struct InsertNote(pub StatementRow);
-
-impl InsertNote {
-    pub fn new(write: &SessionWrite, statements: &[i32]) -> InsertNote {
-        InsertNote(write.row(statements, &inserted_answer().to_bytes()))
-    }
-}
-
-impl CommitNote for InsertNote {
-    fn row(&self) -> Option<StatementRow> {
-        Some(self.0.clone())
-    }
-}
-
-/// How the insert of one document is answered.
-pub fn inserted_answer() -> Document {
-    Document::one("n", Value::Int(1))
 }
 
 /// Stored answers of a session's last write.

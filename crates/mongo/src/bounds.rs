@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
+use shardlake_mql::kept_collation;
 use shardlake_mql::{Collation, Document, SIMPLE, SortPattern, Str, Value, compare_by};
 
-use crate::collation::kept_collation;
 use crate::collections::Collection;
 use crate::failure::{Failure, Result};
 use crate::shown::reach;

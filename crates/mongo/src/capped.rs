@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_model::{Bounds, ContainerDefinition, RequestContext};
+use shardlake_mql::write::document_of;
 use shardlake_mql::{Document, Value};
 use shardlake_partition::InsertionPosition;
 
@@ -17,7 +18,6 @@ use crate::collections::{Collection, Collections, Found, Namespace};
 use crate::failure::{Failure, Result};
 use crate::meta::{BESIDE, Meta, flag};
 use crate::request::Request;
-use crate::stored::document_of;
 use crate::temporary::guarded;
 
 /// Sizes are multiples of this one.
@@ -141,7 +141,7 @@ async fn redefine_capped(
 
 /// Removes the oldest documents of a capped collection until it is within its bounds.
 async fn trim(collections: &Collections, collection: &Collection) -> Result<()> {
-    let key = collection.shard_key.of_stored(&Document::new());
+    let key = collection.shard_key().of_stored(&Document::new());
     let context = RequestContext::internal(
         collections.queries.router().clock(),
         collections.queries.router().random().guid(),
@@ -209,7 +209,7 @@ async fn copy_in_order(
     loop {
         let page = collections.in_order_of_insertion(request, from, position, None).await?;
         let documents = page.items.iter().map(|item| document_of(item.body().as_bytes()).map(Arc::new));
-        let documents = documents.collect::<Result<Vec<_>>>()?;
+        let documents = documents.collect::<Result<Vec<_>, _>>()?;
         let inserted = collections.insert(request, to, documents, (true, false), None).await?;
         if let Some((_, failure)) = inserted.failures.into_iter().next() {
             return Err(failure);

@@ -5,17 +5,17 @@ use shardlake_model::{
     ChangeFeedPolicy, Container, ContainerDefinition, Database, ErrorKind, PartitionKeyDefinition,
     Preconditions, Throughput,
 };
+use shardlake_mql::kept_collation;
+use shardlake_mql::write::{ShardKey, UNSHARDED_PATH};
 use shardlake_mql::{Document, Value};
 use shardlake_stdx::Timestamp;
 
 use crate::collated::{PROPERTIES_MAX, is_property, properties_of};
-use crate::collation::kept_collation;
 use crate::collections::{Collection, Collections, Found, Namespace};
 use crate::failure::{Failure, Result};
 use crate::index_policy::{Uniqueness, add_paths, default_ttl_of, policy_of, uniqueness_of};
 use crate::meta::{DatabaseMeta, Meta, Rename, View};
 use crate::request::Request;
-use crate::shard_key::{ShardKey, UNSHARDED_PATH};
 
 /// Options of a new collection.
 #[derive(Debug, Clone, Default)]
@@ -54,7 +54,7 @@ impl Collection {
     }
 
     pub fn is_sharded(&self) -> bool {
-        self.shard_key.is_sharded()
+        self.shard_key().is_sharded()
     }
 
     pub fn items(&self) -> u64 {

@@ -10,13 +10,13 @@
 //! is open.
 
 use shardlake_model::{ComputedProperty, ContainerDefinition};
+use shardlake_mql::kept_collation;
+use shardlake_mql::write::stored_path;
 use shardlake_mql::{COLLATION_DATA_VERSION, Collation, Document, Str, Value};
 use shardlake_sql::{Compared, Predicate, SortKey};
 
-use crate::collation::kept_collation;
 use crate::conditions::{IN_MAX, hidden_in, is_operators};
 use crate::failure::Result;
-use crate::names::stored_path;
 
 /// Prefix of the names of these properties, which no field of a filter can have.
 const PREFIX: &str = "$collated:";

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use shardlake_definitions::Resources;
 use shardlake_items::OpenTransaction;
 use shardlake_model::{ContainerRid, Error, ErrorKind, RequestContext};
+use shardlake_mql::write::{DocumentRules, ShardKey};
 use shardlake_mql::{Collation, Document, Value};
 use shardlake_partition::{CommitOptions, TRANSACTION_TOO_LARGE};
 use shardlake_queries::Queries;
@@ -20,7 +21,6 @@ use crate::index_locks::IndexLocks;
 use crate::meta::{DatabaseMeta, KnownMeta, Meta, View};
 use crate::names;
 use crate::own_writes::OwnWrites;
-use crate::shard_key::ShardKey;
 use crate::uses::IndexUses;
 
 /// Collections whose metadata are kept read; more than an account has by default.
@@ -94,7 +94,7 @@ pub struct Collection {
     pub namespace: Namespace,
     pub handle: ContainerHandle,
     pub meta: Arc<Meta>,
-    pub shard_key: Arc<ShardKey>,
+    pub rules: Arc<DocumentRules>,
     pub uses: Arc<IndexUses>,
 }
 
@@ -108,9 +108,14 @@ pub struct Asked {
 impl Collection {
     /// The physical partitions that a filter has to be asked of: those of the shard key that it names, or all.
     pub fn asked(&self, filter: &Document, collation: &Collation) -> Vec<Asked> {
-        let key = crate::plan::key_of(filter, collation, &self.shard_key);
+        let key = crate::plan::key_of(filter, collation, self.shard_key());
         let partitions = self.handle.partitions_of(&key).into_iter();
         partitions.map(|(range_id, shard)| Asked { range_id, shard }).collect()
+    }
+
+    /// The place of the shard key in documents.
+    pub fn shard_key(&self) -> &ShardKey {
+        &self.rules.value().shard_key
     }
 
     pub(crate) fn container(&self) -> ContainerRid {
@@ -221,8 +226,8 @@ impl Collections {
     }
 
     pub(crate) fn of_handle(&self, namespace: &Namespace, handle: ContainerHandle) -> Result<Collection> {
-        let KnownMeta { meta, shard_key, uses, .. } = self.known_of(&handle)?;
-        Ok(Collection { namespace: namespace.clone(), handle, meta, shard_key, uses })
+        let KnownMeta { meta, rules, uses, .. } = self.known_of(&handle)?;
+        Ok(Collection { namespace: namespace.clone(), handle, meta, rules, uses })
     }
 
     /// The parsed metadata of a container, cached for each version of its record.
@@ -238,12 +243,12 @@ impl Collections {
             None => Arc::new(IndexUses::from(self.queries.router().clock().now())),
         };
         let meta = Arc::new(Meta::of(container)?);
+        let rules = Arc::new(meta.rules(&handle.entry.shape.key_paths)?);
         self.note_validator(&meta.options.value("validator"));
         if known.len() >= KNOWN_MAX {
             known.clear();
         }
-        let shard_key = Arc::new(ShardKey::of(&handle.entry.shape.key_paths));
-        let found = KnownMeta { etag: container.etag, meta, shard_key, uses };
+        let found = KnownMeta { etag: container.etag, meta, rules, uses };
         known.insert(container.rid, found.clone());
         Ok(found)
     }

@@ -1,14 +1,14 @@
 //! Duplicate key errors, in the form that applications parse (spec mongo.md §7).
 
 use shardlake_model::Error;
+use shardlake_mql::write::document_of;
+use shardlake_mql::write::stored_path;
 use shardlake_mql::{Document, Value};
 
 use crate::collections::Collection;
 use crate::failure::Failure;
-use crate::names::stored_path;
-use crate::stored::document_of;
 
-/// Error 11000 for a conflict that the engine found; `body` is the rejected item.
+/// Error 11000 for a conflict that the engine found; `body` is the refused item.
 pub(crate) fn duplicate(collection: &Collection, error: &Error, body: Option<&[u8]>) -> Failure {
     let document = body.and_then(|body| document_of(body).ok()).unwrap_or_default();
     duplicate_of(collection, error, &document)

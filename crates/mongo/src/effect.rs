@@ -1,23 +1,10 @@
-//! Effects of a change and of its statement, and their answer.
+//! Effects of a statement, and how it is answered.
 
-use std::fmt;
-use std::sync::Arc;
-
+use shardlake_mql::write::{AnswerForm, ChangeOutcome, Summary};
 use shardlake_mql::{Document, Matched, Value};
-use shardlake_partition::{SessionWrite, StatementRow};
+use shardlake_partition::{SessionWrite, StatementNote};
 
-use crate::failure::{Failure, Result};
-
-/// Effect of a change of one document.
-#[derive(Debug, Clone)]
-pub(crate) struct Effect {
-    pub before: Option<Document>,
-    pub after: Option<Document>,
-    pub matched: Matched,
-    pub is_modified: bool,
-    /// The `_id` of a document that was made.
-    pub upserted: Option<Value>,
-}
+use crate::failure::Failure;
 
 /// Effect of a statement.
 #[derive(Debug, Default)]
@@ -36,47 +23,40 @@ pub struct Done {
 }
 
 impl Done {
-    /// The effect of a statement for one document.
-    pub(crate) fn of(effect: Effect) -> Done {
-        let mut done = Done::default();
-        match &effect.upserted {
-            Some(id) => {
-                done.upserted = Some(id.clone());
-                (done.matched, done.after) = (1, effect.after);
-            }
-            None => done.note(effect),
-        }
-        done
+    /// The effect of an upsert that made a document.
+    pub(crate) fn of_insert(outcome: ChangeOutcome) -> Done {
+        let ChangeOutcome { after, upserted, .. } = outcome;
+        Done { matched: 1, after, upserted, ..Done::default() }
     }
 
-    pub(crate) fn note(&mut self, effect: Effect) {
+    pub(crate) fn note(&mut self, outcome: ChangeOutcome) {
         self.matched += 1;
-        self.modified += u64::from(effect.is_modified);
-        (self.before, self.after, self.met) = (effect.before, effect.after, effect.matched);
+        self.modified += u64::from(outcome.is_modified);
+        (self.before, self.after, self.met) = (outcome.before, outcome.after, outcome.matched);
+    }
+
+    pub fn summary(&self) -> Summary<'_> {
+        Summary {
+            matched: self.matched,
+            modified: self.modified,
+            upserted: self.upserted.as_ref(),
+            before: self.before.as_ref(),
+            after: self.after.as_ref(),
+            met: self.met,
+        }
     }
 }
 
-/// Converts the effect of a statement to its answer.
-pub type Form = Arc<dyn Fn(&Done) -> Result<Document> + Send + Sync>;
-
 /// A statement that may come again, and how it is answered.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Numbered {
     pub write: SessionWrite,
     pub statement: i32,
-    pub form: Form,
-}
-
-impl fmt::Debug for Numbered {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Numbered").field(&self.write).field(&self.statement).finish()
-    }
+    pub form: AnswerForm,
 }
 
 impl Numbered {
-    /// The row of a stored answer; `None` if the answer cannot be made: a retry fails again.
-    pub(crate) fn row(&self, done: &Done) -> Option<StatementRow> {
-        let answer = (self.form)(done).ok()?;
-        Some(self.write.row(&[self.statement], &answer.to_bytes()))
+    pub(crate) fn note(&self) -> StatementNote {
+        StatementNote { write: self.write, statements: vec![self.statement], answer: self.form.clone() }
     }
 }

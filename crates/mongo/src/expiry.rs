@@ -12,18 +12,17 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use shardlake_model::{ContainerRid, Priority, RequestContext};
-use shardlake_mql::{Document, Filter, SIMPLE, Scope, Value};
+use shardlake_mql::kept_collation;
+use shardlake_mql::write::{ActionSource, DocumentChange, DocumentStep, StepSource, document_of};
+use shardlake_mql::{Document, SIMPLE, Scope, Value};
 use shardlake_queries::ItemsRequest;
 use shardlake_router::CapacityMode;
 use shardlake_stdx::Timestamp;
 
-use crate::change::Intent;
-use crate::collation::kept_collation;
 use crate::collections::{Collection, Collections, Namespace};
 use crate::failure::{Failure, Result};
 use crate::plan::{plan, shown};
 use crate::request::Request;
-use crate::stored::document_of;
 
 /// Time limit of one step; a document that a transaction locks for longer is left to the next sweep.
 const STEP_MAX: Duration = Duration::from_secs(5);
@@ -122,9 +121,16 @@ impl Collections {
         // byte by byte: all have one form.
         let collation = kept_collation(&index)?;
         let planned = if collation.is_simple() { &filter } else { &dates };
-        let plan = plan(planned, &SIMPLE, &collection.shard_key);
-        let parsed = Filter::parse(&filter, &Scope::with_collation(collation))?;
+        let plan = plan(planned, &SIMPLE, collection.shard_key());
+        let scope = Scope::with_collation(collation);
+        let step = Arc::new(DocumentStep::of(StepSource { filter, action: ActionSource::Remove, scope })?);
         let request = self.request_of_its_own();
+        let change = Arc::new(DocumentChange {
+            step,
+            rules: collection.rules.clone(),
+            env: request.env(),
+            checks: false,
+        });
         let built = plan.query.build();
         let asked = ItemsRequest {
             built: &built,
@@ -139,13 +145,12 @@ impl Collections {
         let mut removed = 0;
         for body in page.rows.iter() {
             let document = document_of(body)?;
-            if !parsed.matches(&document, &mut request.env())? {
+            if !change.filter().matches(&document, &mut request.env())? {
                 continue;
             }
             let name = collection.name_of(&document)?;
             // The document is matched again under its write lock: a document with a new date stays.
-            let what = (&parsed, Intent::Remove, None);
-            match self.change(&request, &collection, name, what, &request.env(), false).await {
+            match self.change(&request, &collection, name, &change, None).await {
                 Ok(effect) => removed += u64::from(effect.is_some()),
                 Err(failure) if is_of_one_document(&failure) => {}
                 Err(failure) => return Err(failure),

@@ -1,6 +1,7 @@
 //! Failures in MongoDB's codes (spec mongo.md §7).
 
 use shardlake_model::{Error, ErrorKind};
+use shardlake_mql::write::Refusal;
 use shardlake_mql::{Document, Value};
 
 pub type Result<T, F = Failure> = std::result::Result<T, F>;
@@ -54,8 +55,18 @@ impl From<shardlake_mql::Error> for Failure {
     }
 }
 
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        Failure { details: refusal.details, ..Failure::from(refusal.error) }
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
+        if let Some(code) = error.code() {
+            let details = Document::from_bytes(error.details()).unwrap_or_default();
+            return Failure { details, ..Failure::new(code, error.message()) };
+        }
         let code = match error.kind() {
             ErrorKind::BadRequest | ErrorKind::CrossPartitionQuery => 2,
             ErrorKind::PartitionKeyMismatch => 66,

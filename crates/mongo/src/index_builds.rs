@@ -262,7 +262,7 @@ fn equal_options(left: &Document, right: &Document, names: &[&str]) -> bool {
 
 fn check_unique_has_key(index: &Document, collection: &Collection) -> Result<()> {
     let key = index.get("key").and_then(Value::as_document).cloned().unwrap_or_default();
-    let lacks = collection.shard_key.paths().iter().find(|path| !key.has(path));
+    let lacks = collection.shard_key().paths().iter().find(|path| !key.has(path));
     match lacks {
         Some(path) if is_enforced(index) => Err(Failure::new(
             67,

@@ -3,13 +3,13 @@
 use shardlake_model::{
     ContainerDefinition, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy, Narrowing, UniqueKey,
 };
+use shardlake_mql::write::stored_path;
 use shardlake_mql::{Document, Value};
 
 use crate::collated::{indexed_path, is_property};
 use crate::failure::{Failure, Result};
 use crate::meta::Meta;
 use crate::meta::flag;
-use crate::names::stored_path;
 use crate::narrowing::{collated, narrowing_of};
 
 /// Parts of a path, each of which may lie in an array. For a longer path everything below the first part is indexed.

@@ -1,8 +1,8 @@
 //! Rules for fields, kinds and options of indexes, and the errors of invalid ones (spec mongo.md §17).
 
+use shardlake_mql::kept_collation;
 use shardlake_mql::{Collation, Document, Filter, Scope, Value, document_of_collation};
 
-use crate::collation::kept_collation;
 use crate::failure::{Failure, Result};
 use crate::meta::flag;
 use crate::places::check_plane_options;

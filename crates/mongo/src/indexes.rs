@@ -1,10 +1,10 @@
 //! Indexes by name: creation rules, listing and dropping (spec mongo.md §17).
 
+use shardlake_mql::kept_collation;
 use shardlake_mql::{
     Collation, Document, Value, by_collation, document_of_collation, has_strings, identical_documents,
 };
 
-use crate::collation::kept_collation;
 use crate::collections::{Collection, Collections};
 use crate::failure::{Failure, Result};
 use crate::meta::flag;
@@ -40,7 +40,7 @@ impl Collection {
             let policy = &self.handle.container().definition.indexing_policy;
             indexes.extend((!policy.included_paths.is_empty()).then_some(all));
         }
-        if let Some(pattern) = self.meta.shard_key_pattern(&self.shard_key)
+        if let Some(pattern) = self.meta.shard_key_pattern(self.shard_key())
             && !self.meta.indexes.iter().any(|index| {
                 index
                     .get("key")

@@ -6,16 +6,16 @@ use futures::StreamExt;
 use shardlake_document::Body;
 use shardlake_items::{ItemOperation, ItemWrite, KeyedOperation, OpenTransaction, WriteCommand};
 use shardlake_model::{ErrorKind, PartitionKey};
+use shardlake_mql::write::{AnswerForm, body_of, document_of, id_first};
 use shardlake_mql::{Document, Value};
-use shardlake_partition::{BEYOND_BOUNDS, CommitNote, CommitOptions, Permit, SessionWrite};
+use shardlake_partition::{BEYOND_BOUNDS, CommitOptions, Permit, SessionWrite, StatementNote};
 
-use crate::answers::{InsertNote, NumberedInserts};
+use crate::answers::NumberedInserts;
 use crate::change_stream::operation_time;
 use crate::collections::{Collection, Collections, Namespace};
 use crate::duplicates::duplicate;
 use crate::failure::{Failure, Result, refuses_command};
 use crate::request::Request;
-use crate::stored::{body_of, document_of, id_first};
 
 /// Bytes of bodies in one commit, small enough for other requests in between.
 const BATCH_BYTES_MAX: usize = 512 * 1024;
@@ -239,13 +239,14 @@ impl Collections {
         checks: bool,
     ) -> Result<(PartitionKey, Body)> {
         let document = self.prepared(request, document)?;
-        if checks && collection.meta.validator.is_some() {
-            collection.meta.check(&document, &mut request.env())?;
+        let rules = collection.rules.value();
+        if checks && rules.validator().is_some() {
+            rules.check(&document, &mut request.env())?;
         }
-        collection.meta.check_places(&document)?;
-        let key = collection.shard_key.of_new(&document)?;
+        rules.places.check(&document)?;
+        let key = rules.shard_key.of_new(&document)?;
         let (body, _) = body_of(&document)?;
-        collection.meta.check_arrays(&document, body.raw())?;
+        rules.arrays.check(&document, body.raw())?;
         if collection.meta.capped_size().is_some_and(|max| document.size() as u64 > max) {
             return Err(too_large_for_capped());
         }
@@ -439,7 +440,7 @@ impl Collections {
         let Some(own) = &self.own else { return Ok(()) };
         for Ready { key, body, .. } in documents {
             let document = document_of(body.as_bytes())?;
-            let id = crate::identity::text_of(&document.value("_id"))?;
+            let id = shardlake_mql::write::identity_text(&document.value("_id"))?;
             own.note(collection.container(), (key.clone(), id), Some(document));
         }
         Ok(())
@@ -460,8 +461,11 @@ impl Collections {
         };
         let operations = documents.iter().map(operation).collect();
         let statements: Vec<i32> = documents.iter().filter_map(|ready| Some(ready.statement?.1)).collect();
-        let note = documents[0].statement.map(|(write, _)| InsertNote::new(&write, &statements));
-        let note = note.map(|note| Arc::new(note) as Arc<dyn CommitNote>);
+        let note = documents[0].statement.map(|(write, _)| StatementNote {
+            write,
+            statements,
+            answer: AnswerForm::Inserted,
+        });
         let commit = CommitOptions { note, ..self.commit_options() };
         let reply =
             self.queries.items().batch_with(&request.ctx, &collection.handle, key, operations, commit).await;

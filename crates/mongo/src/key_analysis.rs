@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use shardlake_mql::write::body_of;
 use shardlake_mql::{Document, Value};
 use shardlake_partition::unique_values_of;
 
@@ -11,7 +12,6 @@ use crate::index_policy::unique_key_of;
 use crate::meta::flag;
 use crate::reads::{MEMORY_BYTES_MAX, Scan};
 use crate::request::Request;
-use crate::stored::body_of;
 
 /// Number of commonest values in the report.
 const COMMONEST: usize = 5;

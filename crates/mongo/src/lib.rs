@@ -5,12 +5,11 @@
 //! |---|---|
 //! | `collections.rs` | finds a collection or a view by its name |
 //! | `catalog.rs`, `meta.rs` | databases, collections and views: creation, listing, drops; their metadata |
-//! | `indexes.rs`, `index_builds.rs`, `index_rules.rs`, `wildcard_rules.rs`, `index_policy.rs`, `uniqueness.rs`, `narrowing.rs`, `places.rs`, `arrays.rs` | indexes by name, the one policy that serves them, unique and geographic ones, values that they refuse |
+//! | `indexes.rs`, `index_builds.rs`, `index_rules.rs`, `wildcard_rules.rs`, `index_policy.rs`, `uniqueness.rs`, `narrowing.rs`, `places.rs` | indexes by name, the one policy that serves them, unique and geographic ones, values that they refuse |
 //! | `expiry.rs` | removes documents whose time is over by an index |
 //! | `validation.rs`, `key_analysis.rs` | read a collection from end to end: its validity, the quality of a shard key |
-//! | `names.rs`, `identity.rs`, `stored.rs` | documents to bodies of items and back, one for one |
-//! | `shard_key.rs` | the partition key as documents name it |
-//! | `plan.rs`, `collated.rs`, `conditions.rs`, `collation.rs` | from a filter to queries of the engine; strings under a collation; stored collations |
+//! | `names.rs` | names of collections as ids of containers |
+//! | `plan.rs`, `collated.rs`, `conditions.rs` | from a filter to queries of the engine; strings under a collation |
 //! | `point.rs` | one document by its key |
 //! | `reads.rs`, `order.rs`, `aggregate.rs`, `needed.rs`, `output.rs` | finding documents; pipelines, their inputs, and where their results go |
 //! | `shown.rs` | keys of indexes and numbers of documents in place of documents |
@@ -30,7 +29,6 @@
 
 mod aggregate;
 mod answers;
-mod arrays;
 mod ascending;
 mod bounds;
 mod capped;
@@ -38,7 +36,6 @@ mod catalog;
 mod change;
 mod change_stream;
 mod collated;
-mod collation;
 mod collections;
 mod conditions;
 mod duplicates;
@@ -46,7 +43,6 @@ mod effect;
 mod expiry;
 mod expressions;
 mod failure;
-mod identity;
 mod index_builds;
 mod index_locks;
 mod index_policy;
@@ -68,9 +64,7 @@ mod plan;
 mod point;
 mod reads;
 mod request;
-mod shard_key;
 mod shown;
-mod stored;
 mod tail;
 mod temporary;
 mod uniqueness;
@@ -80,7 +74,7 @@ mod validation;
 mod wildcard_rules;
 
 pub use aggregate::{Aggregating, Aggregation, RESULT_BYTES_MAX, too_large};
-pub use answers::{KeptAnswers, NumberedInserts, SessionName, SessionWrite, inserted_answer};
+pub use answers::{KeptAnswers, NumberedInserts, SessionName, SessionWrite};
 pub use bounds::KeyBounds;
 pub use capped::{CappedChange, capped_options, change_capped, clone_as_capped, convert_to_capped};
 pub use catalog::{Creation, Listed, NAMESPACE_EXISTS, NAMESPACE_NOT_FOUND, policy_of_versions};
@@ -89,10 +83,9 @@ pub use change_stream::{
     Watched, cluster_time_now, milliseconds_of, operation_time,
 };
 pub use collections::{Asked, Collection, Collections, Found, Namespace};
-pub use effect::{Done, Form, Numbered};
+pub use effect::{Done, Numbered};
 pub use expiry::ExpirySweep;
 pub use failure::{Failure, Result, refuses_command};
-pub use identity::{Identity, text_of, value_of};
 pub use index_builds::IndexChange;
 pub use index_rules::is_index_option;
 pub use indexes::identity_index;
@@ -100,15 +93,12 @@ pub use insert::Inserted;
 pub use interrupted::finish_interrupted;
 pub use key_analysis::KeyCharacteristics;
 pub use meta::{DatabaseMeta, Meta, View, flag};
-pub use names::{shown_name, stored_name};
 pub use plan::{Access, Plan, access, plan};
 pub use point::Point;
 pub use reads::{Find, Finding, MEMORY_BYTES_MAX, Source};
 pub use request::{CreationLog, Ending, Request};
-pub use shard_key::ShardKey;
 pub use shown::{IndexKeys, Shown, reach};
-pub use stored::{body_of, document_of};
 pub use tail::{Tail, TailBatch, TailRoom};
-pub use update::{Action, Statement};
+pub use update::Statement;
 pub use uses::IndexUses;
 pub use validation::Validation;

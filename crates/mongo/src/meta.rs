@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use shardlake_document::{bytes_of_url_text, url_text_of_bytes};
-use shardlake_model::{Container, Database};
-use shardlake_mql::{Collation, Document, Filter, Scope, Value, document_of_collation, unmet};
+use shardlake_model::{Container, Database, KeyPath};
+use shardlake_mql::kept_collation;
+use shardlake_mql::write::{DocumentRules, RulesSource, ShardKey, Strictness};
+use shardlake_mql::{Collation, Document, Scope, Value, document_of_collation};
 
-use crate::collation::kept_collation;
 use crate::failure::{Failure, Result};
-use crate::shard_key::ShardKey;
 use crate::uses::IndexUses;
 
 /// A change of a collection's name.
@@ -50,8 +50,6 @@ pub struct Meta {
     pub forgotten_ms: u64,
     /// From `options`: the default collation of operations.
     pub collation: Collation,
-    /// Of `options`.
-    pub validator: Option<Filter>,
     /// A command's own: deleted when the command ends, or at the next start (`temporary.rs`).
     pub is_temporary: bool,
 }
@@ -70,12 +68,6 @@ impl Meta {
         let options = options.unwrap_or_default();
         let shard_key = kept.get("shardKey").and_then(Value::as_document).map(|found| Document::clone(found));
         let collation = kept_collation(&options)?;
-        let validator = match options.get("validator") {
-            Some(Value::Document(filter)) if !filter.is_empty() => {
-                Some(Filter::parse(filter, &Scope::with_collation(collation.clone()))?)
-            }
-            _ => None,
-        };
         let is_own = container.is_collection;
         let renames: Vec<Rename> = documents("renames").iter().filter_map(Rename::of).collect();
         let forgotten_ms = match kept.get("renamesForgotten").and_then(Value::to_i64_exact) {
@@ -99,7 +91,6 @@ impl Meta {
             renames,
             forgotten_ms,
             collation,
-            validator,
             is_temporary: flag(&kept, "temporary"),
         })
     }
@@ -143,6 +134,18 @@ impl Meta {
         self.renames.push(rename);
     }
 
+    /// The rules for documents of the collection.
+    pub(crate) fn rules(&self, key_paths: &[KeyPath]) -> Result<DocumentRules> {
+        let validator = self.options.get("validator").and_then(Value::as_document);
+        Ok(DocumentRules::of(RulesSource {
+            indexes: self.indexes.clone(),
+            validator: validator.map(|validator| Document::clone(validator)).unwrap_or_default(),
+            strictness: Strictness::of(&self.options),
+            scope: Scope::with_collation(self.collation.clone()),
+            shard_key: key_paths.iter().map(|path| path.0.clone()).collect(),
+        })?)
+    }
+
     /// The pattern of a sharded collection.
     pub fn shard_key_pattern(&self, key: &ShardKey) -> Option<Document> {
         if !key.is_sharded() {
@@ -152,35 +155,6 @@ impl Meta {
             let hashed = |path: &String| (path.as_str().into(), Value::string("hashed"));
             Some(key.paths().iter().map(hashed).collect())
         })
-    }
-
-    /// Checks a document that replaces another, as [`Meta::check`]. With the level `moderate`, a document that was not
-    /// valid before need not become valid.
-    pub fn check_change(&self, old: &Document, new: &Document, env: &mut shardlake_mql::Env) -> Result<()> {
-        let is_moderate = self.options.get("validationLevel").and_then(Value::as_str) == Some("moderate");
-        match &self.validator {
-            Some(validator) if is_moderate && !validator.matches(old, env)? => Ok(()),
-            _ => self.check(new, env),
-        }
-    }
-
-    /// Refuses a document that the validator refuses.
-    pub fn check(&self, document: &Document, env: &mut shardlake_mql::Env) -> Result<()> {
-        let Some(validator) = &self.validator else { return Ok(()) };
-        let says = |name: &str, word: &str| self.options.get(name).and_then(Value::as_str) == Some(word);
-        if says("validationLevel", "off") || says("validationAction", "warn") {
-            return Ok(());
-        }
-        if validator.matches(document, env)? {
-            return Ok(());
-        }
-        let mut info = Document::one("failingDocumentId", document.value("_id"));
-        let rules = self.options.value("validator");
-        let scope = Scope::with_collation(self.collation.clone());
-        let details = rules.as_document().map(|rules| unmet(rules, document, (&scope, env)));
-        let details = details.unwrap_or_default();
-        info.push("details", Value::document(details));
-        Err(Failure::new(121, "Document failed validation").with("errInfo", info))
     }
 }
 
@@ -272,7 +246,7 @@ fn decoded(text: &str) -> Result<Document> {
 pub(crate) struct KnownMeta {
     pub etag: [u8; 16],
     pub meta: Arc<Meta>,
-    pub shard_key: Arc<ShardKey>,
+    pub rules: Arc<DocumentRules>,
     pub uses: Arc<IndexUses>,
 }
 

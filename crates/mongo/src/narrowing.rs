@@ -4,12 +4,12 @@
 //! these is refused for a unique index and ignored otherwise: an index changes results only through a hint.
 
 use shardlake_model::{ItemRule, Narrowing, RuleScalar, ValueKind, ValueTest};
+use shardlake_mql::kept_collation;
+use shardlake_mql::write::stored_path;
 use shardlake_mql::{COLLATION_DATA_VERSION, Collation, Document, Value};
 
-use crate::collation::kept_collation;
 use crate::failure::{Failure, Result};
 use crate::meta::flag;
-use crate::names::stored_path;
 
 /// Error 303 for a filter that the engine cannot judge.
 pub(crate) fn narrowing_of(index: &Document) -> Result<Option<Narrowing>> {

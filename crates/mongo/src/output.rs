@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
+use shardlake_mql::kept_collation;
+use shardlake_mql::write::{Action, ActionSource, DocumentStep, StepSource};
 use shardlake_mql::{
-    Collation, Document, Matched, MergeTarget, Output, Scope, SortPattern, Str, Update, Value, WhenMatched,
-    WhenNotMatched, parse_expression,
+    Collation, Document, Matched, MergeTarget, Output, SortPattern, Str, Value, WhenMatched, WhenNotMatched,
+    parse_expression,
 };
 
 use crate::aggregate::Aggregating;
 use crate::catalog::Creation;
-use crate::collation::kept_collation;
 use crate::collections::{Collection, Collections, Namespace};
 use crate::failure::{Failure, Result};
 use crate::meta::BESIDE;
 use crate::request::Request;
 use crate::temporary::guarded;
-use crate::update::{Action, Statement};
+use crate::update::Statement;
 
 /// How the results of a pipeline are merged.
 #[derive(Clone, Copy)]
@@ -140,7 +141,7 @@ impl Collections {
         let collection = self.writable(namespace)?;
         let on = match (&merging.target.on[..], &collection) {
             ([], Some(collection)) => {
-                let keys = collection.shard_key.paths().iter().map(|path| Str::from(path.as_str()));
+                let keys = collection.shard_key().paths().iter().map(|path| Str::from(path.as_str()));
                 let mut on = vec![Str::from("_id")];
                 on.extend(keys.filter(|path| &**path != "_id"));
                 on
@@ -213,12 +214,11 @@ impl Collections {
             }
         };
         let (scope, env) = request.bound(collation, &variables)?;
-        let update = Arc::new(Update::parse(&update, &[], &scope)?);
         let keeps = matches!(target.matched, WhenMatched::Keep | WhenMatched::Fail);
+        let action = ActionSource::Update { update, array_filters: Vec::new() };
         let mut statement = Statement {
-            parsed: shardlake_mql::Filter::parse(&filter, &Scope::with_collation(collation.clone()))?,
-            filter,
-            action: Action::Update { update: update.clone(), is_upsert: false },
+            step: Arc::new(DocumentStep::of(StepSource { filter, action, scope })?),
+            is_upsert: false,
             is_multi: false,
             sort: SortPattern::default(),
             env,
@@ -244,7 +244,7 @@ impl Collections {
             )),
             WhenNotMatched::Insert => {
                 let new = match &target.matched {
-                    WhenMatched::Keep | WhenMatched::Merge => in_order_of(&update, new, request),
+                    WhenMatched::Keep | WhenMatched::Merge => in_order_of(&statement, new, request),
                     _ => new,
                 };
                 let inserted = self
@@ -263,7 +263,8 @@ fn is_of_row(failure: &Failure) -> bool {
 
 /// A new document with its fields in the order in which an update adds them. If the update fails, the document stays as
 /// it is.
-fn in_order_of(update: &Update, new: Document, request: &Request) -> Document {
+fn in_order_of(statement: &Statement, new: Document, request: &Request) -> Document {
+    let Action::Update(update) = &statement.step.value().action else { return new };
     let made = update.apply(&Document::new(), Matched::default(), true, &mut request.env());
     made.map_or(new, |made| made.document)
 }
@@ -312,7 +313,7 @@ fn uniqueness(on: &[Str], collection: Option<&Collection>, collation: &Collation
         return Ok(is(&["_id"]).then_some(Nullish::Refused));
     };
     let mut identity = vec!["_id"];
-    identity.extend(collection.shard_key.paths().iter().map(String::as_str).filter(|path| *path != "_id"));
+    identity.extend(collection.shard_key().paths().iter().map(String::as_str).filter(|path| *path != "_id"));
     if is(&identity) && collection.meta.collation == *collation {
         return Ok(Some(Nullish::Refused));
     }

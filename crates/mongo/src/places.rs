@@ -1,31 +1,14 @@
-//! Geographic indexes: valid values of their fields, checked before documents are stored and when an index is made.
+//! Geographic indexes: valid values of their fields. Documents that an index would refuse, before it is made.
 //!
 //! Filters do not read these indexes: documents are found as by any other filter, and sorted by distance.
 
-use shardlake_mql::{Document, Places, Value};
+use shardlake_mql::write::{ArrayRules, PlaceRules, body_of};
+use shardlake_mql::{Document, Value};
 
 use crate::collections::{Collection, Collections};
 use crate::failure::Result;
-use crate::meta::Meta;
 use crate::reads::Scan;
 use crate::request::Request;
-
-/// The fields of geographic indexes, with the values that they accept.
-fn places_of(indexes: &[Document]) -> Vec<(&str, Places)> {
-    let keys = indexes.iter().filter_map(|index| Some((index, index.get("key")?.as_document()?)));
-    keys.flat_map(|(index, key)| {
-        key.iter().filter_map(move |(field, kind)| Some((&**field, Places::of_kind(kind.as_str()?, index)?)))
-    })
-    .collect()
-}
-
-impl Meta {
-    /// Refuses a document that an index of places cannot take.
-    pub(crate) fn check_places(&self, document: &Document) -> Result<()> {
-        let mut places = places_of(&self.indexes).into_iter();
-        Ok(places.try_for_each(|(field, places)| places.check(document, field))?)
-    }
-}
 
 impl Collections {
     /// Checks all documents of a collection that is to have such indexes.
@@ -35,15 +18,40 @@ impl Collections {
         collection: &Collection,
         wanted: &[Document],
     ) -> Result<()> {
-        let places = places_of(wanted);
-        if places.is_empty() {
+        let places = PlaceRules::of(wanted);
+        match places.is_empty() {
+            true => Ok(()),
+            false => self.check_all(request, collection, |document| Ok(places.check(document)?)).await,
+        }
+    }
+
+    /// Checks the arrays of all documents of a collection that is to have such indexes.
+    pub(crate) async fn check_all_arrays(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        wanted: &[Document],
+    ) -> Result<()> {
+        let arrays = ArrayRules::of(wanted);
+        if arrays.is_empty() {
             return Ok(());
         }
+        let check = |document: &Document| {
+            let (body, _) = body_of(document)?;
+            Ok(arrays.check(document, body.raw())?)
+        };
+        self.check_all(request, collection, check).await
+    }
+
+    async fn check_all(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        check: impl Fn(&Document) -> Result<()> + Send + Sync,
+    ) -> Result<()> {
         let mut scan = Scan::of_all(self, collection.clone());
         while let Some(page) = scan.next(request).await? {
-            for document in &page {
-                places.iter().try_for_each(|(field, places)| places.check(document, field))?;
-            }
+            page.iter().try_for_each(&check)?;
         }
         Ok(())
     }

@@ -9,16 +9,14 @@
 use shardlake_document::Value as Plain;
 use shardlake_items::FeedScope;
 use shardlake_model::PartitionKey;
+use shardlake_mql::kept_collation;
+use shardlake_mql::write::{ShardKey, identity_text, stored_path};
 use shardlake_mql::{Collation, Document, Value, has_strings};
 use shardlake_sql::{ItemQuery, Predicate, SortKey};
 use std::borrow::Cow;
 
 use crate::collated::{self, fields_of, sort_key_of};
-use crate::collation::kept_collation;
 use crate::conditions::{IN_MAX, hidden_in, is_operators};
-use crate::identity;
-use crate::names::stored_path;
-use crate::shard_key::ShardKey;
 
 /// How the documents of a filter are reached.
 #[derive(Debug, Clone)]
@@ -189,7 +187,7 @@ fn without_strings(filter: &Document) -> Document {
 }
 
 fn identity(filter: &Document) -> Option<String> {
-    equality(filter, "_id").and_then(|value| identity::text_of(&value).ok())
+    equality(filter, "_id").and_then(|value| identity_text(&value).ok())
 }
 
 /// The value that a filter demands of a path, and nothing else of it: a scalar, which arrays may hold too.
@@ -289,7 +287,7 @@ fn equal(path: &str, value: &Value) -> Option<Predicate> {
 /// Both forms in which an identity may be stored.
 fn equal_id(value: &Value) -> Option<Predicate> {
     let path = vec!["id".to_owned()];
-    let text = identity::text_of(value).ok()?;
+    let text = identity_text(value).ok()?;
     let mut any = vec![Predicate::Equal { path: path.clone(), value: Plain::String(text) }];
     if let Some(plain) = plain(value)
         && !matches!(plain, Plain::String(_))
@@ -351,7 +349,7 @@ fn range(path: &str, from: Bound<'_>, to: Bound<'_>) -> Option<Predicate> {
 fn range_of_ids(value: &Value, is_from: bool) -> Option<Predicate> {
     let Value::ObjectId(_) = value else { return None };
     let text = |text: &str| Plain::String(text.to_owned());
-    let own = Plain::String(identity::text_of(value).ok()?);
+    let own = Plain::String(identity_text(value).ok()?);
     let (from, to) = if is_from { (own, text("$oid;")) } else { (text("$oid:"), own) };
     let path = vec!["id".to_owned()];
     Some(Predicate::Range { path, from: Some((from, true)), to: Some((to, true)) })

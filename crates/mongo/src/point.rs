@@ -4,6 +4,7 @@
 use shardlake_document::ItemName;
 use shardlake_items::{ItemRead, ReadCommand};
 use shardlake_model::{ErrorKind, PartitionKey, Preconditions};
+use shardlake_mql::write::{document_bytes_of, document_of, members_of};
 use shardlake_mql::{Collation, Document, Env, Filter};
 use shardlake_partition::StoredItem;
 
@@ -11,7 +12,6 @@ use crate::collections::{Collection, Collections};
 use crate::failure::Result;
 use crate::plan::point;
 use crate::request::Request;
-use crate::stored::{document_bytes_of, document_of, members_of};
 
 /// Key of the only document that a filter can match.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ pub struct Point {
 impl Point {
     /// `None` for a filter that may mean another document, or several.
     pub fn of(filter: &Document, collation: &Collation, collection: &Collection) -> Option<Point> {
-        point(filter, collation, &collection.shard_key).map(|(key, id)| Point { key, id })
+        point(filter, collation, collection.shard_key()).map(|(key, id)| Point { key, id })
     }
 }
 
@@ -47,7 +47,7 @@ impl Collections {
                 parsed.matches(&members_of(item.body(), is_named)?, env)?
             }
         };
-        is_met.then(|| document_bytes_of(item.body())).transpose()
+        Ok(is_met.then(|| document_bytes_of(item.body())).transpose()?)
     }
 
     /// The item of a name, charged as a point read; `None` where none is.

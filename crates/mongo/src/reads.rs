@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use shardlake_document::RawDocument;
 use shardlake_items::{FeedScope, OpenTransaction};
+use shardlake_mql::write::{document_of, members_of};
 use shardlake_mql::{Collation, Document, Env, Filter, FindProjection, Matched, SIMPLE, SortPattern, Value};
 use shardlake_partition::{InsertionPage, InsertionPosition, StoredItem};
 use shardlake_queries::ItemsRequest;
@@ -21,7 +22,6 @@ use crate::own_writes::OwnWrites;
 use crate::plan::{Access, Plan, access_of, plan};
 use crate::request::Request;
 use crate::shown::Shown;
-use crate::stored::{document_of, members_of};
 
 /// Least number of documents of a page: some of the documents that an index names do not match.
 const PAGE_DOCUMENTS_MIN: u32 = 8;
@@ -53,7 +53,7 @@ impl Scan {
         filter: &Document,
         collation: &Collation,
     ) -> Scan {
-        let mut plan = plan(filter, collation, &collection.shard_key);
+        let mut plan = plan(filter, collation, collection.shard_key());
         plan.narrow(filter, collation, &served(&collection.handle.container().definition, collation));
         collection.uses.note_plan(&plan, &collection.meta.indexes);
         let (collections, built) = (collections.clone(), OnceLock::new());
@@ -81,7 +81,7 @@ impl Scan {
     fn read_in_order(&mut self, is_backwards: bool) -> bool {
         let is_scanned = || access_of(&self.plan, self.collection.indexes().iter()) == Access::Scan;
         let is_read_so = self.collection.meta.is_capped()
-            || (is_backwards && !self.collection.shard_key.is_sharded() && is_scanned());
+            || (is_backwards && !self.collection.shard_key().is_sharded() && is_scanned());
         let is_ordered = is_read_so && self.transaction().is_none();
         self.in_order = is_ordered.then_some(InsertionPosition { after: None, is_backwards });
         is_ordered
@@ -147,7 +147,7 @@ impl Scan {
     /// The next documents, perhaps none; `None` at the end.
     pub async fn next(&mut self, request: &Request) -> Result<Option<Vec<Document>>> {
         let Some(bodies) = self.next_bodies(request, None).await? else { return self.own_documents() };
-        let mut documents = bodies.iter().map(document_of).collect::<Result<Vec<_>>>()?;
+        let mut documents = bodies.iter().map(document_of).collect::<Result<Vec<_>, _>>()?;
         if let Some((own, ..)) = &self.own {
             let mut stored = Vec::with_capacity(documents.len());
             for document in documents {
@@ -247,7 +247,7 @@ impl Page {
             }
         };
         match self {
-            Page::Bodies(bodies) => bodies.iter().map(made).collect(),
+            Page::Bodies(bodies) => Ok(bodies.iter().map(made).collect::<Result<_, _>>()?),
             Page::Ready(ready) => Ok(ready.into()),
         }
     }
@@ -607,7 +607,7 @@ impl Collections {
         position: InsertionPosition,
         wanted: Option<u32>,
     ) -> Result<InsertionPage> {
-        let key = collection.shard_key.of_stored(&Document::new());
+        let key = collection.shard_key().of_stored(&Document::new());
         let (ctx, handle) = (&request.ctx, &collection.handle);
         let page =
             shardlake_items::read_in_order(self.queries.items(), ctx, handle, &key, position, wanted).await;

@@ -4,9 +4,9 @@
 //! The number of a document is the ordinal of its item. It is unique in a collection, ascends in a partition with each insert,
 //! and stays through updates, splits and merges.
 
+use shardlake_mql::kept_collation;
 use shardlake_mql::{Document, Env, Filter, Scope, Str, Value, compare_by, hashed_key};
 
-use crate::collation::kept_collation;
 use crate::collections::{Collection, Collections};
 use crate::failure::{Failure, Result};
 use crate::plan::{Access, access};
@@ -82,7 +82,7 @@ impl IndexKeys {
         let hinted = hint.map(|hint| collection.hinted(hint)).transpose()?;
         let index = match hinted {
             Some(index) => index,
-            None => match access(filter, scope.collation(), &collection.shard_key, &indexes()) {
+            None => match access(filter, scope.collation(), collection.shard_key(), &indexes()) {
                 Access::Identity => Some(collection.identity_index()),
                 Access::Index(name) => {
                     indexes().into_iter().find(|index| index.value("name").as_str() == Some(&name))

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use shardlake_items::wait_in_order;
 use shardlake_model::ContainerRid;
+use shardlake_mql::write::document_of;
 use shardlake_mql::{Document, Matched, Value};
 use shardlake_partition::InsertionPosition;
 use shardlake_router::ContainerHandle;
@@ -16,7 +17,6 @@ use crate::collections::{Collection, Collections, Namespace};
 use crate::failure::{Failure, Result};
 use crate::reads::Find;
 use crate::request::Request;
-use crate::stored::document_of;
 
 /// A commit whose writer was cancelled wakes no reader: a waiting cursor looks for such commits regularly.
 const WAIT_SLICE: Duration = Duration::from_secs(1);
@@ -168,7 +168,7 @@ impl Tail {
 
     async fn wait(&self, collection: &Collection, lsn: u64, until: Instant) -> Result<()> {
         let time_max = WAIT_SLICE.min(until.saturating_duration_since(Instant::now()));
-        let key = collection.shard_key.of_stored(&Document::new());
+        let key = collection.shard_key().of_stored(&Document::new());
         let container = &collection.handle.entry;
         Ok(wait_in_order(self.collections.queries.items(), container, &key, lsn, time_max).await?)
     }

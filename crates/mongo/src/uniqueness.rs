@@ -1,12 +1,13 @@
 //! Unique indexes on collections that hold documents already: checked before, claimed after; and indexes that become unique.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use shardlake_model::{ContainerDefinition, Narrowing};
-use shardlake_mql::{COLLATION_DATA_VERSION, Document, Filter, Scope, Value};
+use shardlake_mql::write::{ActionSource, DocumentChange, DocumentStep, StepSource, body_of};
+use shardlake_mql::{COLLATION_DATA_VERSION, Document, Value};
 use shardlake_partition::{unique_values_of, wait_for_queued};
 
-use crate::change::Intent;
 use crate::collated::{is_property, properties_of};
 use crate::collections::{Collection, Collections};
 use crate::failure::{Failure, Result};
@@ -15,7 +16,6 @@ use crate::meta::Meta;
 use crate::narrowing::narrowing_of;
 use crate::reads::Scan;
 use crate::request::Request;
-use crate::stored::body_of;
 
 /// Two documents of a logical partition with the same values.
 struct Violation<'i> {
@@ -215,13 +215,17 @@ impl Collections {
         for shard in self.queries.router().stores().iter() {
             wait_for_queued(shard).await?;
         }
-        let everything = Filter::parse(&Document::new(), &Scope::new())?;
+        let change = Arc::new(DocumentChange {
+            step: Arc::new(DocumentStep::of(StepSource::of_any(ActionSource::Rewrite))?),
+            rules: collection.rules.clone(),
+            env: request.env(),
+            checks: false,
+        });
         let mut scan = Scan::of_all(self, collection.clone());
         while let Some(page) = scan.next(request).await? {
             for document in page {
                 let name = collection.name_of(&document)?;
-                let what = (&everything, Intent::Rewrite, None);
-                match self.change(request, collection, name, what, &request.env(), false).await {
+                match self.change(request, collection, name, &change, None).await {
                     Err(failure) if passes_duplicates && failure.code == 11000 => duplicates += 1,
                     changed => drop(changed?),
                 }
@@ -267,7 +271,7 @@ mod tests {
     #[test]
     fn indexes_of_other_tables_are_found_at_a_start() {
         let options = Document::one("collation", Value::document(Document::one("locale", "en")));
-        let collation = crate::collation::kept_collation(&options).expect("the locale is known");
+        let collation = shardlake_mql::kept_collation(&options).expect("the locale is known");
         let Some(Narrowing::Collated { rules, version, narrowing }) = collated(&collation, None) else {
             unreachable!("the collation is not simple")
         };

@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt;
-use shardlake_mql::{Document, Env, Filter, Matched, SortPattern, Update, Value, upsert_base};
+use shardlake_mql::write::{
+    Action, ActionSource, ChangeOutcome, DocumentChange, DocumentStep, StepSource, identity_text,
+};
+use shardlake_mql::{Document, Env, Filter, Matched, SortPattern, Value, upsert_base};
 
-use crate::change::{Intent, Name};
+use crate::change::Name;
 use crate::collections::{Collection, Collections, Namespace};
-use crate::effect::{Done, Effect, Numbered};
+use crate::effect::{Done, Numbered};
 use crate::failure::{Failure, Result, TOO_MANY_REQUESTS};
 use crate::order::Order;
 use crate::reads::{MEMORY_BYTES_MAX, Scan};
@@ -22,9 +25,9 @@ const ROUNDS_MAX: usize = 64;
 /// A filter, and the change of its documents.
 #[derive(Debug)]
 pub struct Statement {
-    pub filter: Document,
-    pub parsed: Filter,
-    pub action: Action,
+    /// Filter and action.
+    pub step: Arc<DocumentStep>,
+    pub is_upsert: bool,
     pub is_multi: bool,
     pub sort: SortPattern,
     pub env: Env,
@@ -34,23 +37,32 @@ pub struct Statement {
     pub numbered: Option<Numbered>,
 }
 
-#[derive(Debug, Clone)]
-pub enum Action {
-    Update { update: Arc<Update>, is_upsert: bool },
-    Remove,
-}
-
 impl Statement {
     /// A scan over the documents that may match.
     fn scan(&self, collections: &Collections, collection: &Collection) -> Scan {
-        Scan::of_statement(collections, collection, &self.filter, &self.parsed, &self.env)
+        Scan::of_statement(collections, collection, self.filter(), self.parsed(), &self.env)
     }
 
-    fn intent(&self) -> Intent {
-        match &self.action {
-            Action::Update { update, .. } => Intent::Update(update.clone()),
-            Action::Remove => Intent::Remove,
-        }
+    pub fn filter(&self) -> &Document {
+        &self.step.source().filter
+    }
+
+    pub fn parsed(&self) -> &Filter {
+        &self.step.value().filter
+    }
+
+    fn matches(&mut self, document: &Document) -> Result<bool> {
+        Ok(self.step.value().filter.matches(document, &mut self.env)?)
+    }
+
+    /// The change that it makes to each of its documents.
+    fn change(&self, collection: &Collection) -> Arc<DocumentChange> {
+        Arc::new(DocumentChange {
+            step: self.step.clone(),
+            rules: collection.rules.clone(),
+            env: self.env.clone(),
+            checks: self.checks,
+        })
     }
 }
 
@@ -64,12 +76,10 @@ impl Collections {
     ) -> Result<Done> {
         let collection = match self.writable(namespace)? {
             Some(collection) => self.opened(request, collection).await?,
-            None => match &statement.action {
-                Action::Update { is_upsert: true, .. } => self.create_implicitly(request, namespace).await?,
-                _ => return Ok(Done::default()),
-            },
+            None if statement.is_upsert => self.create_implicitly(request, namespace).await?,
+            None => return Ok(Done::default()),
         };
-        collection.check_near(&statement.parsed)?;
+        collection.check_near(statement.parsed())?;
         statement.env.set_latest_timestamp(self.ascending.latest_timestamp());
         let mut refused = None;
         for _ in 0..ROUNDS_MAX {
@@ -80,12 +90,13 @@ impl Collections {
             if done.matched > 0 {
                 return Ok(done);
             }
-            let Action::Update { update, is_upsert: true } = &statement.action else { return Ok(done) };
+            if !statement.is_upsert {
+                return Ok(done);
+            }
             if let Some(failure) = refused {
                 return Err(failure);
             }
-            let update = update.clone();
-            match Box::pin(self.upsert(request, &collection, statement, &update)).await {
+            match Box::pin(self.upsert(request, &collection, statement)).await {
                 Ok(Some(done)) => return Ok(done),
                 Ok(None) => {}
                 // Another writer may have stored the document first: it is searched again.
@@ -111,17 +122,16 @@ impl Collections {
     ) -> Result<Done> {
         // Collect all names first: a changed document may appear again later in an index.
         let names = self.names(request, collection, statement).await?;
-        let intent = statement.intent();
-        let (parsed, env, checks) = (&statement.parsed, &statement.env, statement.checks);
+        let change = statement.change(collection);
         let stops = AtomicBool::new(false);
         let mut effects = futures::stream::iter(names)
             .take_while(|_| futures::future::ready(!stops.load(Ordering::Relaxed)))
-            .map(|name| self.change(request, collection, name, (parsed, intent.clone(), None), env, checks))
+            .map(|name| self.change(request, collection, name, &change, None))
             .buffered(CONCURRENCY);
         let mut done = Done::default();
         while let Some(effect) = effects.next().await {
             match effect {
-                Ok(Some(effect)) => done.note(Effect { before: None, after: None, ..effect }),
+                Ok(Some(effect)) => done.note(ChangeOutcome { before: None, after: None, ..effect }),
                 Ok(None) => {}
                 Err(failure) if failure.code != TOO_MANY_REQUESTS || self.transaction.is_some() => {
                     return Err(failure);
@@ -140,7 +150,7 @@ impl Collections {
             // If a statement failed, drivers show only its error.
             Some(failure) => {
                 let mut info = Document::one("n", Value::Int(done.matched as i32));
-                if matches!(statement.action, Action::Update { .. }) {
+                if matches!(statement.step.value().action, Action::Update(_)) {
                     info.push("nModified", Value::Int(done.modified as i32));
                 }
                 Ok(Done { failure: Some(failure.with("errInfo", info)), ..done })
@@ -159,7 +169,7 @@ impl Collections {
         let (mut names, mut bytes) = (Vec::new(), 0);
         while let Some(page) = scan.next(request).await? {
             for document in page {
-                if statement.parsed.matches(&document, &mut statement.env)? {
+                if statement.matches(&document)? {
                     let name = collection.name_of(&document)?;
                     bytes += 2 * name.id.len() + 128;
                     names.push(name);
@@ -179,33 +189,41 @@ impl Collections {
         statement: &mut Statement,
     ) -> Result<Done> {
         let mut done = Done::default();
-        if let Some(order) = Order::of(&statement.sort, &statement.parsed) {
-            for name in self.names_in_order(request, collection, statement, &order).await? {
-                if let Some(effect) = self.change_named(request, collection, statement, name).await? {
+        if let Some(order) = Order::of(&statement.sort, statement.parsed()) {
+            let names = self.names_in_order(request, collection, statement, &order).await?;
+            let change = statement.change(collection);
+            for name in names {
+                if let Some(effect) =
+                    self.change_named(request, collection, (statement, &change), name).await?
+                {
                     done.note(effect);
                     break;
                 }
             }
             return Ok(done);
         }
-        let plan = crate::plan::plan(&statement.filter, statement.parsed.collation(), &collection.shard_key);
+        let plan =
+            crate::plan::plan(statement.filter(), statement.parsed().collation(), collection.shard_key());
         if plan.key.is_some() && plan.id.is_some() {
             collection.uses.note_plan(&plan, &collection.meta.indexes);
         }
         if let (Some(key), Some(id)) = (plan.key, plan.id) {
             // The key names the only possible document: no scan is needed.
-            let effect = self.change_named(request, collection, statement, Name { key, id }).await?;
+            let (change, name) = (statement.change(collection), Name { key, id });
+            let effect = self.change_named(request, collection, (statement, &change), name).await?;
             effect.into_iter().for_each(|effect| done.note(effect));
             return Ok(done);
         }
         let mut scan = statement.scan(self, collection);
         while let Some(page) = scan.next(request).await? {
             for document in page {
-                if !statement.parsed.matches(&document, &mut statement.env)? {
+                if !statement.matches(&document)? {
                     continue;
                 }
-                let name = collection.name_of(&document)?;
-                if let Some(effect) = self.change_named(request, collection, statement, name).await? {
+                let (change, name) = (statement.change(collection), collection.name_of(&document)?);
+                if let Some(effect) =
+                    self.change_named(request, collection, (statement, &change), name).await?
+                {
                     done.note(effect);
                     return Ok(done);
                 }
@@ -218,11 +236,10 @@ impl Collections {
         &self,
         request: &Request,
         collection: &Collection,
-        statement: &Statement,
+        (statement, change): (&Statement, &Arc<DocumentChange>),
         name: Name,
-    ) -> Result<Option<Effect>> {
-        let what = (&statement.parsed, statement.intent(), statement.numbered.as_ref());
-        self.change(request, collection, name, what, &statement.env, statement.checks).await
+    ) -> Result<Option<ChangeOutcome>> {
+        self.change(request, collection, name, change, statement.numbered.as_ref()).await
     }
 
     async fn names_in_order(
@@ -237,7 +254,7 @@ impl Collections {
         let mut bytes = 0;
         while let Some(page) = scan.next(request).await? {
             for document in page {
-                if statement.parsed.matches(&document, &mut statement.env)? {
+                if statement.matches(&document)? {
                     let name = collection.name_of(&document)?;
                     let document = Value::document(document);
                     let key = order.key(&document)?;
@@ -263,9 +280,10 @@ impl Collections {
         request: &Request,
         collection: &Collection,
         statement: &mut Statement,
-        update: &Update,
     ) -> Result<Option<Done>> {
-        let equalities = upsert_base(&statement.filter)?;
+        let step = statement.step.clone();
+        let Action::Update(update) = &step.value().action else { return Ok(None) };
+        let equalities = upsert_base(&step.source().filter)?;
         let base = match update.is_replacement() {
             true => equalities.get("_id").map_or_else(Document::new, |id| Document::one("_id", id.clone())),
             false => equalities.clone(),
@@ -273,7 +291,7 @@ impl Collections {
         let updated = update.apply(&base, Matched::default(), true, &mut statement.env);
         let mut document = updated.map_err(|error| Failure::from(error).of_document())?.document;
         // The shard key of a replacement may come from the filter alone.
-        for path in collection.shard_key.paths() {
+        for path in collection.shard_key().paths() {
             if !path.contains('.')
                 && !document.has(path)
                 && let Some(value) = equalities.get(path)
@@ -282,19 +300,23 @@ impl Collections {
             }
         }
         let document = self.prepared(request, Arc::new(document))?;
+        let rules = collection.rules.value();
         if statement.checks {
-            collection.meta.check(&document, &mut statement.env).map_err(Failure::of_document)?;
+            let checked = rules.check(&document, &mut statement.env);
+            checked.map_err(|refusal| Failure::from(refusal).of_document())?;
         }
-        collection.meta.check_places(&document)?;
-        let key = collection.shard_key.of_new(&document)?;
-        let (body, identity) = crate::stored::body_of(&document)?;
-        collection.meta.check_arrays(&document, body.raw())?;
-        let name = Name { key, id: identity.text };
-        let what =
-            (&statement.parsed, Intent::Insert(Document::clone(&document)), statement.numbered.as_ref());
-        let effect = self.change(request, collection, name.clone(), what, &statement.env, false).await?;
+        rules.places.check(&document)?;
+        let key = rules.shard_key.of_new(&document)?;
+        let step = DocumentStep::of(StepSource::of_any(ActionSource::Insert(document.clone())))?;
+        if let Action::Insert(body) = &step.value().action {
+            rules.arrays.check(&document, body.raw())?;
+        }
+        let name = Name { key, id: identity_text(&document.value("_id"))? };
+        let (rules, env) = (collection.rules.clone(), statement.env.clone());
+        let change = Arc::new(DocumentChange { step: Arc::new(step), rules, env, checks: false });
+        let effect = self.change(request, collection, name, &change, statement.numbered.as_ref()).await?;
         if let Some(effect) = effect {
-            return Ok(Some(Done::of(effect)));
+            return Ok(Some(Done::of_insert(effect)));
         }
         // Does the existing document match the filter, or does it only have the same identity? It may not be durable
         // yet.
@@ -302,7 +324,7 @@ impl Collections {
         let mut scan = statement.scan(self, collection);
         while let Some(page) = scan.next(request).await? {
             for found in page {
-                if statement.parsed.matches(&found, &mut statement.env)? {
+                if statement.matches(&found)? {
                     return Ok(None);
                 }
             }

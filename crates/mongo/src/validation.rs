@@ -1,17 +1,17 @@
 //! `validate`: all documents of a collection read, and counted for each index.
 
 use shardlake_model::Narrowing;
+use shardlake_mql::kept_collation;
+use shardlake_mql::write::body_of;
 use shardlake_mql::{Document, Filter, Scope, Value};
 use shardlake_partition::unique_values_of;
 
-use crate::collation::kept_collation;
 use crate::collections::{Collection, Collections};
 use crate::failure::Result;
 use crate::index_policy::unique_key_of;
 use crate::meta::flag;
 use crate::reads::Scan;
 use crate::request::Request;
-use crate::stored::body_of;
 
 /// A stored document or record is damaged.
 const CORRUPT: [i32; 2] = [8, 22];
@@ -91,7 +91,7 @@ impl Collections {
             };
             for document in &page {
                 validation.documents += 1;
-                if let Some(validator) = &collection.meta.validator {
+                if let Some(validator) = collection.rules.value().validator() {
                     let is_met = validator.matches(document, &mut request.env())?;
                     validation.refused += u64::from(!is_met);
                 }

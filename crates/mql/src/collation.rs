@@ -1,5 +1,6 @@
 //! Collations as documents: `{locale: "en", strength: 2, …}`.
 
+use crate::error::{Result, error};
 use crate::value::{Document, Value};
 use shardlake_collation::{CaseFirst, Collation, MaxVariable, Rules, Unsupported};
 
@@ -7,7 +8,7 @@ use shardlake_collation::{CaseFirst, Collation, MaxVariable, Rules, Unsupported}
 const SHOWN_VERSION: &str = "57.1";
 
 /// Reads a document whose members were checked; members that it lacks have the values of the locale.
-pub fn collation_of(document: &Document) -> Result<Collation, Unsupported> {
+pub fn collation_of(document: &Document) -> std::result::Result<Collation, Unsupported> {
     let locale = document.get("locale").and_then(Value::as_str).unwrap_or("simple");
     if locale == "simple" {
         return Ok(Collation::simple());
@@ -36,6 +37,15 @@ pub fn collation_of(document: &Document) -> Result<Collation, Unsupported> {
         rules.max_variable = MaxVariable::Space;
     }
     Collation::new(rules)
+}
+
+/// The collation that is kept with a collection, an index or a view; the simple one where none is.
+pub fn kept_collation(kept: &Document) -> Result<Collation> {
+    let Some(collation) = kept.get("collation").and_then(Value::as_document) else {
+        return Ok(Collation::simple());
+    };
+    collation_of(collation)
+        .map_err(|unsupported| error!(303, "a collation is not supported: {}", unsupported.0))
 }
 
 /// The strength that a number stands for: doubles are truncated, decimals rounded; `None` for an invalid strength.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A result whose error goes to the client.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error with MongoDB's code.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,8 +19,9 @@ mod types;
 mod update;
 mod value;
 mod value_type;
+pub mod write;
 
-pub use collation::{collation_of, document_of_collation, strength as collation_strength};
+pub use collation::{collation_of, document_of_collation, kept_collation, strength as collation_strength};
 pub use decimal::{Decimal, Rounding};
 pub use distinct::DistinctValues;
 pub use error::{Error, Result};

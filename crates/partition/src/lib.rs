@@ -58,7 +58,6 @@ mod delete_key;
 mod deletion;
 #[cfg(feature = "testing")]
 mod describe;
-mod document_keys;
 mod due;
 mod end;
 mod expire;
@@ -118,7 +117,6 @@ pub use cpu_pool::{CpuPool, HEAVY_BYTES, Permit, offload};
 pub use deferred::Deferred;
 #[cfg(feature = "testing")]
 pub use describe::{describe_row, owner_of_row};
-pub use document_keys::Misfit;
 pub use end::End;
 pub use expire::{Sweep, SweepStep};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position, item_of_position};
@@ -130,8 +128,8 @@ pub use interactive::{
 pub use item::StoredItem;
 pub use keys::{PartitionUid, is_scanned, partition_range};
 pub use operation::{
-    BatchFailure, BatchReply, Changed, CommandContext, CommitOptions, ItemChange, ItemReply, LogicalKey,
-    MembersText, Operation, Outcome, PreparedBody,
+    BatchFailure, BatchReply, CommandContext, CommitOptions, ItemReply, LogicalKey, MembersText, Operation,
+    Outcome, PreparedBody,
 };
 pub use origin::PartitionIdentity;
 pub use partition::Partition;
@@ -145,15 +143,16 @@ pub use query::{
 pub use query_sketch::{PageSketch, QuerySketch, QueryWay, SampledIndex, SampledItems, SketchedPart};
 pub use relocate::{Cutover, Haste, Relocation, RelocationProgress, RelocationTarget, SeededBug};
 pub use shape::{
-    ContainerSchema, computed_definitions, computed_properties, misfit_of, retention_of, unique_values_of,
+    ContainerSchema, computed_definitions, computed_properties, retention_of, unique_values_of,
     validate_computed_properties,
 };
 #[cfg(feature = "testing")]
 pub use shardlake_index::witness;
+pub use shardlake_mql::write::DocumentChange;
 pub use sizes::{LogicalSize, SizedKey};
 pub use statements::{
-    CommitNote, KeptStatements, SessionName, SessionWrite, StatementRow, forget_statements, is_statement_key,
-    kept_statements, wait_for_queued,
+    KeptStatements, SessionName, SessionWrite, StatementNote, StatementRow, forget_statements,
+    is_statement_key, kept_statements, wait_for_queued,
 };
 pub use verify::{PartitionReport, verify_partition};
 pub use write::{BEYOND_BOUNDS, PartitionWrite};

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use shardlake_document::{Body, PatchOperation, RawDocument, json_size, write_members};
 use shardlake_model::{ConsistencyLevel, Error, Preconditions, ReplyMeta, Result};
+use shardlake_mql::write::{ChangeOutcome, DocumentChange};
 pub use shardlake_routing::LogicalKey;
 use shardlake_sql::Condition;
 use shardlake_stdx::{Guid, Timestamp};
@@ -16,7 +17,7 @@ use crate::deferred::Deferred;
 use crate::index::BodyTerms;
 use crate::item::StoredItem;
 use crate::shape::ContainerSchema;
-use crate::statements::CommitNote;
+use crate::statements::StatementNote;
 
 /// A body made ready before the partition's sequencer is taken: parsed, rendered and analysed.
 #[derive(Debug, Clone)]
@@ -103,28 +104,8 @@ pub enum Operation {
     /// A change that computes the new item from the existing one.
     Change {
         id: String,
-        change: Arc<dyn ItemChange>,
+        change: Arc<DocumentChange>,
     },
-}
-
-/// A change that depends on the stored version: one step, which nothing comes between.
-///
-/// It is pure: a plan that stops is made again, and the last answer counts.
-pub trait ItemChange: std::fmt::Debug + Send + Sync {
-    fn change(&self, existing: Option<&StoredItem>) -> Result<Changed>;
-}
-
-/// Result of a change of an item.
-#[derive(Debug)]
-pub enum Changed {
-    /// It stays as it is, or stays away.
-    Nothing,
-    /// A body with the same identity and partition key.
-    Put(Body),
-    /// Like `Put`, where parts of the stored version changed and the rest stayed: change streams
-    /// report it as an update.
-    Altered(Body),
-    Removed,
 }
 
 impl Operation {
@@ -173,13 +154,15 @@ pub struct ItemReply {
     pub item: Option<StoredItem>,
     /// Etag of that item.
     pub etag: Option<Guid>,
+    /// The effect of a change of a document that matched.
+    pub change: Option<Box<ChangeOutcome>>,
     pub meta: ReplyMeta,
 }
 
 impl ItemReply {
     pub fn of(outcome: Outcome, item: Option<StoredItem>, meta: ReplyMeta) -> ItemReply {
         let etag = item.as_ref().map(StoredItem::etag);
-        ItemReply { outcome, item, etag, meta }
+        ItemReply { outcome, item, etag, change: None, meta }
     }
 }
 
@@ -221,8 +204,8 @@ impl BatchFailure {
 /// How a commit is kept and waited for.
 #[derive(Debug, Clone, Default)]
 pub struct CommitOptions {
-    /// A row that it stores with its writes, such as the answer of a retryable write.
-    pub note: Option<Arc<dyn CommitNote>>,
+    /// The answer of retryable statements, which it stores with their writes.
+    pub note: Option<StatementNote>,
     /// Where its acknowledgement is waited for later; `None`: its writer waits at once.
     pub deferred: Option<Arc<Deferred>>,
 }

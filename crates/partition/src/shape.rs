@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use shardlake_charge::ChargeTable;
 use shardlake_collation::SIMPLE;
-use shardlake_document::{RawDocument, RawValue};
+use shardlake_document::{Misfit, RawDocument, RawValue, keys_of, misfit_of};
 use shardlake_index::IndexLayout;
 use shardlake_model::{
     Bounds, Container, ContainerDefinition, Error, KeyPath, Limits, Narrowing, PartitionKey,
@@ -18,7 +18,6 @@ use shardlake_routing::Epk;
 use shardlake_routing::LogicalKey;
 use shardlake_sql::{CompositeSchema, ComputedProperties, GeometryKind, IndexSchema};
 
-use crate::document_keys::{Misfit, keys_of};
 use crate::keys::{self, PartitionUid};
 use crate::unique_rule::UniqueRule;
 
@@ -109,11 +108,6 @@ pub fn unique_values_of(
     let paths = parsed_paths(&key.paths)?;
     let nowhere = LogicalKey { epk: Epk::from(Vec::new()), partition_key: PartitionKey(Vec::new()) };
     Ok(collection_keys(PartitionUid(0), &nowhere, (&paths, &UniqueRule::of(narrowing)?), item))
-}
-
-/// The reason that keeps an item out of an index over these paths.
-pub fn misfit_of(paths: &[KeyPath], item: RawDocument<'_>) -> Option<Misfit> {
-    keys_of(item, paths).1
 }
 
 fn parsed_paths(paths: &[String]) -> Result<Vec<KeyPath>> {

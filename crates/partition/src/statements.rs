@@ -12,7 +12,9 @@
 //! just written are never deleted.
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use shardlake_model::{Error, ErrorKind, PartitionUid, Result};
+use shardlake_mql::write::{AnswerForm, ChangeOutcome};
 use shardlake_stdx::Timestamp;
 use shardlake_storage::{Batch, ScanOptions, Shard};
 
@@ -28,16 +30,31 @@ const COMMIT: i32 = -1;
 const FORGOTTEN_AT_A_TIME: usize = 512;
 
 /// Which session, of which user: a digest of both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SessionName(pub [u8; 16]);
 
 /// A write of a session that may come again.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct SessionWrite {
     pub session: SessionName,
     /// It grows with each of the session's writes.
     pub number: i64,
+    #[serde(with = "milliseconds")]
     pub now: Timestamp,
+}
+
+/// A time as its number of milliseconds.
+mod milliseconds {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use shardlake_stdx::Timestamp;
+
+    pub fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+        time.milliseconds().serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        u64::deserialize(deserializer).map(Timestamp)
+    }
 }
 
 /// The stored answer of the statements of one commit, which all have the same answer.
@@ -47,11 +64,20 @@ pub struct StatementRow {
     value: Bytes,
 }
 
-/// A row that a commit stores next to its items; asked whenever the commit is planned, after its
-/// operations.
-pub trait CommitNote: std::fmt::Debug + Send + Sync {
-    /// `None` where there is nothing to keep.
-    fn row(&self) -> Option<StatementRow>;
+/// Statements whose answer a commit stores next to its items.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StatementNote {
+    pub write: SessionWrite,
+    pub statements: Vec<i32>,
+    pub answer: AnswerForm,
+}
+
+impl StatementNote {
+    /// The row for the outcome of the commit's change, if it has a change; `None` if there is no answer to store.
+    pub fn row(&self, outcome: Option<&ChangeOutcome>) -> Option<StatementRow> {
+        let answer = self.answer.of_commit(outcome)?;
+        Some(self.write.row(&self.statements, &answer.to_bytes()))
+    }
 }
 
 /// The stored answers of a session's last write.

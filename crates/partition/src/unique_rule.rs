@@ -9,13 +9,10 @@
 use std::borrow::Cow;
 
 use shardlake_collation::{Collation, DATA_VERSION, Rules};
-use shardlake_document::{RawDocument, RawValue, text_of_id};
+use shardlake_document::{NO_ELEMENTS, RawDocument, RawValue, text_of_id};
 use shardlake_model::{Error, KeyPath, Narrowing, Result};
 
 use crate::narrowing;
-
-/// Stands for an array without elements at the end of a path: one value, unlike every other.
-pub(crate) const NO_ELEMENTS: &str = "\u{0}[]";
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UniqueRule {

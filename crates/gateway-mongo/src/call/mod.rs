@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use shardlake_account::collections::{Collections, Done, Failure, Numbered};
+use shardlake_account::collections::{Collections, Numbered};
 use shardlake_model::RequestContext;
+use shardlake_mql::write::AnswerForm;
 use shardlake_mql::{Document, Value};
 use shardlake_stdx::Timestamp;
 
@@ -73,13 +74,9 @@ pub struct CursorOptions {
 
 impl Call {
     /// A statement of this command as its result is stored with its write, if a client may repeat it.
-    pub fn numbered(
-        &self,
-        statement: i32,
-        form: impl Fn(&Done) -> Result<Document, Failure> + Send + Sync + 'static,
-    ) -> Option<Numbered> {
+    pub fn numbered(&self, statement: i32, form: &AnswerForm) -> Option<Numbered> {
         let write = self.retryable.as_ref()?.write(self.context.now);
-        Some(Numbered { write, statement, form: Arc::new(form) })
+        Some(Numbered { write, statement, form: form.clone() })
     }
 
     /// Random seed, a new one for each statement. It is made of the activity's random name, because asking the system for random bytes

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use shardlake_account::collections::{
-    Action, Collection, Collections, Done, Namespace, NumberedInserts, Statement, inserted_answer,
-};
-use shardlake_mql::{Document, Filter, SortPattern, Value};
+use shardlake_account::collections::{Collection, Collections, Namespace, NumberedInserts, Statement};
+use shardlake_mql::write::{ActionSource, AnswerForm, DocumentStep, StepSource, inserted_answer};
+use shardlake_mql::{Document, SortPattern, Value};
 
 use super::common::{check_created, check_written, document, sort};
 use super::find::{hinted_filter, hinted_write};
-use super::write::{removed_answer, statement};
+use super::write::statement;
 use crate::arguments::{Arguments, Field, Types, check_collection, check_database, optional, required};
 use crate::call::{Call, CursorOptions};
 use crate::cursors::Listed;
@@ -285,26 +284,27 @@ impl Running<'_> {
                     order,
                     checks,
                 )?;
-                statement.numbered = call.numbered(id, |done| Ok(updated_answer(done)));
+                let form = AnswerForm::UpdatedInBulk;
+                statement.numbered = call.numbered(id, &form);
                 let done = collections.run_statement(&request, namespace, &mut statement).await?;
-                Ok((updated_answer(&done), done.failure.map(CommandError::from)))
+                Ok((form.answer(done.summary())?, done.failure.map(CommandError::from)))
             }
             Kind::Delete => {
                 let (scope, env) = request.bound(&collation, lets)?;
                 let filter = hinted_filter(call, namespace, (document(&fields, "filter"), &collation), hint)?;
-                let parsed = Filter::parse_ordering(&filter, &scope)?;
+                let form = AnswerForm::Removed;
+                let action = ActionSource::Remove;
                 let mut statement = Statement {
-                    filter,
-                    parsed,
-                    action: Action::Remove,
+                    step: Arc::new(DocumentStep::of(StepSource { filter, action, scope })?),
+                    is_upsert: false,
                     is_multi: fields.bool("multi") == Some(true),
                     sort: SortPattern::default(),
                     env,
                     checks: false,
-                    numbered: call.numbered(id, |done| Ok(removed_answer(done))),
+                    numbered: call.numbered(id, &form),
                 };
                 let done = collections.run_statement(&request, namespace, &mut statement).await?;
-                Ok((removed_answer(&done), done.failure.map(CommandError::from)))
+                Ok((form.answer(done.summary())?, done.failure.map(CommandError::from)))
             }
         }
     }
@@ -411,13 +411,4 @@ fn check_uuid(target: &Target, collection: Option<&Collection>) -> Result<()> {
     let told = told.with_field("db", database.as_str()).with_field("collectionUUID", uuid.clone());
     let told = told.with_field("expectedCollection", collection.as_str());
     Err(told.with_field("actualCollection", Value::Null))
-}
-
-fn updated_answer(done: &Done) -> Document {
-    let mut result = Document::one("n", Value::Int(done.matched as i32));
-    result.push("nModified", Value::Int(done.modified as i32));
-    if let Some(id) = &done.upserted {
-        result.push("upserted", Value::document(Document::one("_id", id.clone())));
-    }
-    result
 }

@@ -115,7 +115,7 @@ pub async fn create(call: &Call) -> Result<Reply> {
     };
     let shard_key = arguments.document("shardKey").map(|key| Document::clone(key));
     let is_same = |found: &Collection| {
-        let known = found.meta.shard_key_pattern(&found.shard_key).unwrap_or_default();
+        let known = found.meta.shard_key_pattern(found.shard_key()).unwrap_or_default();
         let mut known_options = found.meta.options.clone();
         // A command without a collation matches any.
         if !options.has("collation") {

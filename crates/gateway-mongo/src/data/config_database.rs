@@ -90,7 +90,7 @@ fn described(collection: &Collection) -> Document {
     shown.push("lastmod", Value::Date(i64::from(made(collection)) * 1000));
     shown.push("timestamp", Value::Timestamp(made(collection), 1));
     shown.push("uuid", Value::Binary(4, collection.uuid().as_slice().into()));
-    let key = collection.meta.shard_key_pattern(&collection.shard_key);
+    let key = collection.meta.shard_key_pattern(collection.shard_key());
     shown.push("key", Value::document(key.unwrap_or_default()));
     shown.push("unique", Value::Bool(false));
     shown.push("noBalance", Value::Bool(false));
@@ -98,7 +98,7 @@ fn described(collection: &Collection) -> Document {
 }
 
 fn chunks_of(collection: &Collection) -> Vec<Document> {
-    let key = collection.meta.shard_key_pattern(&collection.shard_key).unwrap_or_default();
+    let key = collection.meta.shard_key_pattern(collection.shard_key()).unwrap_or_default();
     let entry = &collection.handle.entry;
     let bound = |place: Value| {
         let fields = key.iter().enumerate();

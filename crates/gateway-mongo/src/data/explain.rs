@@ -228,7 +228,7 @@ fn stage_name(
 
 fn access_of(question: &Question, collection: Option<&Collection>, collation: &Collation) -> Access {
     collection.map_or(Access::Scan, |collection| {
-        access(&question.filter, collation, &collection.shard_key, &collection.indexes())
+        access(&question.filter, collation, collection.shard_key(), &collection.indexes())
     })
 }
 

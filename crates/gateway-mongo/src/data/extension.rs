@@ -145,7 +145,7 @@ fn get_collection(call: &Call, arguments: &Arguments<'_>) -> Result<Reply> {
     let collection = found(call, arguments)?;
     let mut reply = Document::one("database", Value::string(call.database()));
     reply.push("collection", Value::string(&*collection.namespace.collection));
-    if let Some(pattern) = collection.meta.shard_key_pattern(&collection.shard_key) {
+    if let Some(pattern) = collection.meta.shard_key_pattern(collection.shard_key()) {
         let hashed = pattern.iter().map(|(path, _)| (path.clone(), Value::string("hashed")));
         reply.push("shardKeyDefinition", Value::document(hashed.collect()));
     }

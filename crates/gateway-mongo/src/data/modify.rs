@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use shardlake_account::collections::{Action, Done, Failure, Statement};
-use shardlake_mql::{Document, Env, Filter, FindProjection, Value};
+use shardlake_account::collections::{Failure, Statement};
+use shardlake_model::Derived;
+use shardlake_mql::Document;
+use shardlake_mql::write::{
+    ActionSource, AnswerForm, DocumentStep, ProjectionSource, ShownDocument, StepSource,
+};
 
 use super::common::{check_created, document, sort};
 use super::find::hinted_write;
@@ -58,38 +62,6 @@ fn check_modes(arguments: &Arguments<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Form in which the document is returned.
-struct Shown {
-    removes: bool,
-    shows_new: bool,
-    projection: Option<FindProjection>,
-    env: Env,
-}
-
-impl Shown {
-    fn answer(&self, done: &Done) -> Result<Document, Failure> {
-        let mut last = Document::one("n", Value::Int(done.matched as i32));
-        if !self.removes {
-            last.push("updatedExisting", Value::Bool(done.matched > 0 && done.upserted.is_none()));
-            if let Some(id) = &done.upserted {
-                last.push("upserted", id.clone());
-            }
-        }
-        let document = if self.shows_new { &done.after } else { &done.before };
-        let document = document.clone().map(Value::document);
-        let value = match (document, &self.projection) {
-            (None, _) => Value::Null,
-            (Some(document), None) => document,
-            (Some(document), Some(projection)) => {
-                projection.apply(&document, done.met, &mut self.env.clone())?
-            }
-        };
-        let mut answer = Document::one("lastErrorObject", Value::document(last));
-        answer.push("value", value);
-        Ok(answer)
-    }
-}
-
 /// The failure of a change, with the reference's prefix.
 fn in_execution(failure: Failure) -> Failure {
     if !failure.is_of_document {
@@ -113,7 +85,7 @@ pub async fn find_and_modify(call: &Call) -> Result<Reply> {
     let fields = document(&arguments, "fields");
     let projection = match fields.is_empty() {
         true => None,
-        false => Some(FindProjection::parse(&fields, &scope)?),
+        false => Some(Derived::of(ProjectionSource { fields, scope: scope.clone() })?),
     };
     let filter = document(&arguments, "query");
     let sort = sort(&document(&arguments, "sort"), &collation)?;
@@ -140,19 +112,23 @@ pub async fn find_and_modify(call: &Call) -> Result<Reply> {
             checks,
         )?,
         None => {
-            let parsed = Filter::parse_ordering(&filter, &scope)?;
-            let env = env.clone();
-            let action = Action::Remove;
-            Statement { filter, parsed, action, is_multi: false, sort, env, checks: false, numbered: None }
+            let step = DocumentStep::of(StepSource { filter, action: ActionSource::Remove, scope })?;
+            Statement {
+                step: Arc::new(step),
+                is_upsert: false,
+                is_multi: false,
+                sort,
+                env: env.clone(),
+                checks: false,
+                numbered: None,
+            }
         }
     };
-    let shown = Shown { removes, shows_new, projection, env };
-    let form = Arc::new(move |done: &Done| shown.answer(done));
-    let own_form = form.clone();
-    statement.numbered = call.numbered(id, move |done| own_form(done));
+    let form = AnswerForm::FindAndModify(Arc::new(ShownDocument { removes, shows_new, projection, env }));
+    statement.numbered = call.numbered(id, &form);
     let done = call.collections().run_statement(&request, &namespace, &mut statement).await;
     let done = done.map_err(in_execution)?;
-    let reply = form(&done)?;
+    let reply = form.answer(done.summary())?;
     if let Some(retryable) = &call.retryable {
         retryable.record(id, reply.clone());
     }

@@ -192,7 +192,7 @@ fn cluster_catalog(call: &Call, has_collection: bool, options: &Value) -> Result
             if let Some(collection) = &listed.collection {
                 entry.push("options", Value::document(collection.meta.options.clone()));
                 entry.push("sharded", Value::Bool(collection.is_sharded()));
-                if let Some(pattern) = collection.meta.shard_key_pattern(&collection.shard_key) {
+                if let Some(pattern) = collection.meta.shard_key_pattern(collection.shard_key()) {
                     entry.push("shardKey", Value::document(pattern));
                 }
             }

@@ -51,7 +51,7 @@ pub async fn shard_collection(call: &Call) -> Result<Reply> {
     }
     let found = match call.collections().find_name(&namespace)? {
         Found::View(_) => fail!(166, "Namespace {namespace} is a view, not a collection"),
-        Found::Collection(found) => match found.meta.shard_key_pattern(&found.shard_key) {
+        Found::Collection(found) => match found.meta.shard_key_pattern(found.shard_key()) {
             Some(known) if identical_documents(&known, &pattern) => found,
             Some(known) => fail!(
                 20,

@@ -1,13 +1,11 @@
 //! `insert`, `update`, `delete`.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use shardlake_account::collections::{
-    Action, Done, Namespace, NumberedInserts, Request, Statement, inserted_answer,
-};
-use shardlake_mql::{Collation, Document, Filter, Scope, SortPattern, Update, Value};
+use shardlake_account::collections::{Done, Namespace, NumberedInserts, Request, Statement};
+use shardlake_mql::write::{Action, ActionSource, AnswerForm, DocumentStep, StepSource, inserted_answer};
+use shardlake_mql::{Collation, Document, Scope, SortPattern, Update, Value};
 
 use super::common::{check_created, check_written, document, sort};
 use super::find::{hinted_filter, hinted_write};
@@ -149,12 +147,12 @@ impl WriteAnswer {
         call: &Call,
         (place, id): (usize, i32),
         outcome: Result<Done>,
-        form: fn(&Done) -> Document,
+        form: &AnswerForm,
         is_ordered: bool,
     ) -> Result<bool> {
         let error = match outcome {
             Ok(done) => {
-                let result = form(&done);
+                let result = form.answer(done.summary())?;
                 self.note(place, &result);
                 match done.failure {
                     Some(failure) => failure.into(),
@@ -196,20 +194,6 @@ impl WriteAnswer {
         }
         reply.into()
     }
-}
-
-/// The result that is kept of a completed statement.
-fn result_of(done: &Done) -> Document {
-    let mut result = Document::one("n", Value::Int(done.matched as i32));
-    result.push("nModified", Value::Int(done.modified as i32));
-    if let Some(id) = &done.upserted {
-        result.push("upserted", id.clone());
-    }
-    result
-}
-
-pub fn removed_answer(done: &Done) -> Document {
-    Document::one("n", Value::Int(done.matched as i32))
 }
 
 pub const UPDATE: &[Field] = &[
@@ -259,12 +243,13 @@ pub async fn update(call: &Call) -> Result<Reply> {
     let made = |statement: &Document, is_multi| {
         let fields = Arguments::of_document("update", statement, UPDATE_STATEMENT)?;
         let statement = update_statement(call, &namespace, &fields, &lets, (is_multi, checks))?;
-        if matches!(statement.action, Action::Update { is_upsert: true, .. }) {
+        if statement.is_upsert {
             check_created(&namespace)?;
         }
         Ok(statement)
     };
-    let answer = run_all(call, &namespace, (&parsed, is_ordered(&arguments)), result_of, made).await?;
+    let answer =
+        run_all(call, &namespace, (&parsed, is_ordered(&arguments)), &AnswerForm::Updated, made).await?;
     Ok(answer.reply(true))
 }
 
@@ -274,7 +259,7 @@ async fn run_all(
     call: &Call,
     namespace: &Namespace,
     (statements, is_ordered): (&[(Document, bool)], bool),
-    form: fn(&Done) -> Document,
+    form: &AnswerForm,
     made: impl Fn(&Document, bool) -> Result<Statement>,
 ) -> Result<WriteAnswer> {
     let collections = call.collections().gathering();
@@ -289,7 +274,7 @@ async fn run_all(
             }
             let outcome = async {
                 let mut statement = made(statement, *is_multi)?;
-                statement.numbered = call.numbered(id, move |done| Ok(form(done)));
+                statement.numbered = call.numbered(id, form);
                 let request = call.request();
                 Ok::<Done, CommandError>(
                     collections.run_statement(&request, namespace, &mut statement).await?,
@@ -367,27 +352,27 @@ pub fn statement(
 ) -> Result<Statement> {
     let request = call.request();
     let (scope, env) = request.bound(collation, variables)?;
-    let parsed = Filter::parse_ordering(&filter, &scope)?;
     let update = with_timestamps(call, &request, update);
-    let update = Update::parse(&update, array_filters, &scope)?;
-    if is_multi && update.is_replacement() {
+    let array_filters = array_filters.to_vec();
+    let action = ActionSource::Update { update, array_filters };
+    let step = Arc::new(DocumentStep::of(StepSource { filter, action, scope })?);
+    if is_multi && matches!(&step.value().action, Action::Update(update) if update.is_replacement()) {
         fail!(code::FAILED_TO_PARSE, "multi update is not supported for replacement-style update");
     }
-    let action = Action::Update { update: Arc::new(update), is_upsert };
-    Ok(Statement { filter, parsed, action, is_multi, sort, env, checks, numbered: None })
+    Ok(Statement { step, is_upsert, is_multi, sort, env, checks, numbered: None })
 }
 
 /// A replacement with the current time in place of its empty timestamps; another update unchanged.
-fn with_timestamps<'v>(call: &Call, request: &Request, update: &'v Value) -> Cow<'v, Value> {
+fn with_timestamps(call: &Call, request: &Request, update: &Value) -> Value {
     match update {
         Value::Document(replacement)
             if replacement.first().is_some_and(|(name, _)| !name.starts_with('$')) =>
         {
             let mut replacement = Document::clone(replacement);
             call.collections().fill_timestamps(request, &mut replacement);
-            Cow::Owned(Value::document(replacement))
+            Value::document(replacement)
         }
-        other => Cow::Borrowed(other),
+        other => other.clone(),
     }
 }
 
@@ -436,11 +421,9 @@ pub async fn delete(call: &Call) -> Result<Reply> {
         let (scope, env) = call.request().bound(&collation, &lets)?;
         let filter =
             hinted_filter(call, &namespace, (document(&fields, "q"), &collation), fields.given("hint"))?;
-        let parsed = Filter::parse_ordering(&filter, &scope)?;
         Ok(Statement {
-            filter,
-            parsed,
-            action: Action::Remove,
+            step: Arc::new(DocumentStep::of(StepSource { filter, action: ActionSource::Remove, scope })?),
+            is_upsert: false,
             is_multi,
             sort: SortPattern::default(),
             env,
@@ -448,6 +431,7 @@ pub async fn delete(call: &Call) -> Result<Reply> {
             numbered: None,
         })
     };
-    let answer = run_all(call, &namespace, (&parsed, is_ordered(&arguments)), removed_answer, made).await?;
+    let answer =
+        run_all(call, &namespace, (&parsed, is_ordered(&arguments)), &AnswerForm::Removed, made).await?;
     Ok(answer.reply(false))
 }

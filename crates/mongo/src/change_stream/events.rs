@@ -9,14 +9,14 @@
 //! | another version with the same content | none |
 
 use shardlake_items::VersionChange;
+use shardlake_mql::write::document_of;
+use shardlake_mql::write::identity_value;
 use shardlake_mql::{Document, Value};
 
 use super::difference::Difference;
 use super::{BeforeChange, FullDocument, StreamOptions};
 use crate::collections::{Collection, Namespace};
 use crate::failure::{Failure, Result};
-use crate::identity::value_of;
-use crate::stored::document_of;
 
 const NO_MATCHING_DOCUMENT: i32 = 47;
 /// An increment holds the milliseconds above so many bits of the LSN.
@@ -92,8 +92,8 @@ pub(super) fn event_of(
     event.push("ns", Value::document(namespace_document(namespace)));
     let key_of = current.as_ref().or(previous.as_ref());
     let key = match key_of {
-        Some(document) => collection.shard_key.document_key(document),
-        None => Document::one("_id", value_of(&change.id)),
+        Some(document) => collection.shard_key().document_key(document),
+        None => Document::one("_id", identity_value(&change.id)),
     };
     event.push("documentKey", Value::document(key));
     if let (Some(old), Some(new), "update") = (&previous, &current, name) {

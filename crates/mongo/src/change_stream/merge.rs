@@ -8,6 +8,7 @@ use shardlake_document::ItemName;
 use shardlake_items::{ItemRead, ReadCommand};
 use shardlake_model::{ErrorKind, PartitionKey, Preconditions};
 use shardlake_mql::Value;
+use shardlake_mql::write::document_of;
 
 use super::events::event_of;
 use super::followed::history_lost;
@@ -16,7 +17,6 @@ use super::{ChangeStream, Told};
 use crate::collections::{Collection, Collections};
 use crate::failure::Result;
 use crate::request::Request;
-use crate::stored::document_of;
 
 impl ChangeStream {
     /// The next event that may be reported.

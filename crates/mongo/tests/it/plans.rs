@@ -1,7 +1,8 @@
 //! Conditions that filters give the engine: never stricter than the filter.
 
 use shardlake_model::{KeyComponent, KeyPath};
-use shardlake_mongo::{Access, ShardKey, access, plan};
+use shardlake_mongo::{Access, access, plan};
+use shardlake_mql::write::ShardKey;
 use shardlake_mql::{Document, SIMPLE, Value};
 
 fn key(paths: &[&str]) -> ShardKey {

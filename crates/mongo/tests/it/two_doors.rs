@@ -6,7 +6,9 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 use shardlake_document::{BsonKind, RawDocument, text_of_id};
 use shardlake_model::{KeyComponent, KeyPath};
-use shardlake_mongo::{Identity, ShardKey, body_of, document_of, shown_name, stored_name, text_of, value_of};
+use shardlake_mql::write::{
+    Identity, ShardKey, body_of, document_of, identity_text, identity_value, shown_name, stored_name,
+};
 use shardlake_mql::{Decimal, Document, Value, identical, identical_documents};
 use shardlake_stdx::Random;
 
@@ -40,7 +42,7 @@ fn identities_have_the_texts_of_the_vectors_and_come_back() {
     for row in rows(&vectors, "identities") {
         let value = tagged::value(&row["_id"]);
         let wanted = row["id"].as_str().unwrap();
-        assert_eq!(text_of(&value).unwrap(), wanted, "{value}");
+        assert_eq!(identity_text(&value).unwrap(), wanted, "{value}");
         let document = Document::one("_id", value.clone());
         let (body, Identity { text, .. }) = body_of(&document).unwrap();
         assert_eq!(text, wanted);
@@ -54,9 +56,9 @@ fn ids_of_items_decode_to_what_they_are_ids_of() {
     let Some(vectors) = vectors() else { return };
     for row in rows(&vectors, "identities_of_texts") {
         let (id, wanted) = (row["id"].as_str().unwrap(), tagged::value(&row["_id"]));
-        let value = value_of(id);
+        let value = identity_value(id);
         assert!(identical(&value, &wanted), "{id} is {value}, not {wanted}");
-        assert_eq!(text_of(&value).unwrap(), id, "it encodes back to itself");
+        assert_eq!(identity_text(&value).unwrap(), id, "it encodes back to itself");
     }
 }
 
@@ -69,7 +71,7 @@ fn values_are_components_of_keys() {
         let found = key.of_new(&document);
         let wanted = match &row["component"] {
             Json::String(word) if word == "refused" => {
-                assert_eq!(found.unwrap_err().code, 61, "{}", document.value("k"));
+                assert_eq!(found.unwrap_err().code(), 61, "{}", document.value("k"));
                 continue;
             }
             Json::Null => KeyComponent::Null,
@@ -149,14 +151,14 @@ fn scalar(random: &Random) -> Value {
 fn ids_of_all_kinds_come_back_and_are_texts_where_they_stand_for_texts() {
     let random = Random::seeded(11);
     let scalars: Vec<Value> = (0..3000).map(|_| scalar(&random)).collect();
-    let typed: Vec<String> = scalars.iter().map(|value| text_of(value).unwrap()).collect();
+    let typed: Vec<String> = scalars.iter().map(|value| identity_text(value).unwrap()).collect();
     let texts: Vec<Value> = (0..20_000).map(|_| Value::string(adversarial(&random, &typed))).collect();
     let mut seen = HashMap::new();
     for value in scalars.iter().chain(&texts) {
         let Identity { text, stored } = Identity::of(value).unwrap();
         // The stored form equals the value, for documents and for sort keys.
         if let Value::String(id) = &stored {
-            assert!(identical(&value_of(id), value), "{value} is kept as {id}");
+            assert!(identical(&identity_value(id), value), "{value} is kept as {id}");
             assert_eq!(text_of_id(id).as_deref(), value.as_str(), "{id}");
         } else {
             assert!(identical(&stored, value), "{value}");
@@ -168,7 +170,7 @@ fn ids_of_all_kinds_come_back_and_are_texts_where_they_stand_for_texts() {
     for text in &texts {
         // An id that the REST protocol may have written.
         let id = text.as_str().unwrap();
-        assert_eq!(text_of_id(id).as_deref(), value_of(id).as_str(), "{id}");
+        assert_eq!(text_of_id(id).as_deref(), identity_value(id).as_str(), "{id}");
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{MAX_TIME_EXPIRED, Result, fail};
 use crate::value::Value;
 
@@ -31,15 +33,20 @@ impl fmt::Debug for TimeTest {
 }
 
 /// The environment of an evaluation: variables, the time of the command, its time limit, and random numbers.
-#[derive(Clone, Debug)]
+///
+/// Its encoding has neither the time limit nor the sequence of timestamps: the receiver has its own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Env {
     slots: Vec<Value>,
     now: i64,
     cluster_time: Option<(u32, u32)>,
     random: u64,
+    #[serde(skip)]
     time: Option<TimeTest>,
     /// The latest one of a sequence: seconds, and the increment in the low half.
+    #[serde(skip)]
     latest_timestamp: Option<Arc<AtomicU64>>,
+    #[serde(skip)]
     repetitions: u32,
 }
 

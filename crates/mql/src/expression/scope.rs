@@ -2,11 +2,13 @@
 
 use super::env::{CURRENT, ROOT};
 use crate::error::{Result, error, fail};
-use shardlake_collation::Collation;
+use serde::{Deserialize, Serialize};
+use shardlake_collation::{Collation, Rules};
 
 /// The variables that an expression may name, each with the slot of its value, and the collation by which it compares strings.
 /// All that is parsed in the scope carries its collation.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(into = "EncodedScope", try_from = "EncodedScope")]
 pub struct Scope {
     names: Vec<(String, usize)>,
     next: usize,
@@ -60,6 +62,42 @@ impl Scope {
 
     pub(crate) fn current(&self) -> usize {
         self.slot("CURRENT").unwrap_or(CURRENT)
+    }
+}
+
+/// A scope of a statement in bytes: its variables in the order of their slots, and the rules of its collation.
+#[derive(Serialize, Deserialize)]
+struct EncodedScope {
+    variables: Vec<String>,
+    collation: Option<String>,
+}
+
+impl From<Scope> for EncodedScope {
+    fn from(scope: Scope) -> EncodedScope {
+        debug_assert!(!scope.has_levels, "statements have no levels of a document");
+        let collation = scope.collation.rules().map(Rules::text);
+        let variables = scope.names.into_iter().filter(|(_, slot)| *slot > CURRENT);
+        EncodedScope { variables: variables.map(|(name, _)| name).collect(), collation }
+    }
+}
+
+impl TryFrom<EncodedScope> for Scope {
+    type Error = String;
+
+    fn try_from(encoded: EncodedScope) -> Result<Scope, String> {
+        let collation = match encoded.collation {
+            None => Collation::simple(),
+            Some(text) => {
+                let rules =
+                    Rules::parse(&text).ok_or_else(|| format!("'{text}' are no rules of a collation"))?;
+                Collation::new(rules).map_err(|unsupported| unsupported.0)?
+            }
+        };
+        let mut scope = Scope::with_collation(collation);
+        for name in &encoded.variables {
+            scope.bind(name);
+        }
+        Ok(scope)
     }
 }
 

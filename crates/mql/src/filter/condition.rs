@@ -12,6 +12,7 @@ use crate::order;
 use crate::path;
 use crate::pattern::Pattern;
 use crate::value::{Document, Str, Value};
+use serde::{Deserialize, Serialize};
 use shardlake_collation::Collation;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub(super) enum Node {
 }
 
 /// Which element of an array made a filter hold, for the positional `$`.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Matched {
     pub index: Option<usize>,
 }

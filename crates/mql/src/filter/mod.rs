@@ -32,6 +32,7 @@ use condition::Node;
 use near::NEAR_NOT_ALLOWED;
 pub use near::Near;
 pub use parse::by_collation;
+pub(crate) use parse::{encodable_filter, received_filter};
 pub use places::Places;
 use shardlake_collation::Collation;
 use std::sync::Arc;

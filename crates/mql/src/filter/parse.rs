@@ -27,6 +27,33 @@ pub fn by_collation(filter: &Document, collation: &Collation) -> Document {
     Document::one(BY_COLLATION, own)
 }
 
+/// The name in a filter that is sent, which the parser refuses in a client's filter.
+const BY_COLLATION_SENT: &str = "$_internalFilterByCollation";
+
+/// A filter as BSON can hold it, see [`by_collation`].
+pub(crate) fn encodable_filter(filter: &Document) -> Document {
+    renamed(filter, BY_COLLATION, BY_COLLATION_SENT)
+}
+
+/// The filter of [`encodable_filter`].
+pub(crate) fn received_filter(filter: &Document) -> Document {
+    renamed(filter, BY_COLLATION_SENT, BY_COLLATION)
+}
+
+/// The places of such a part: the filter itself, and the parts of an `$and`.
+fn renamed(filter: &Document, from: &str, to: &str) -> Document {
+    let part = |value: &Value| match value {
+        Value::Document(part) => Value::document(renamed(part, from, to)),
+        other => other.clone(),
+    };
+    let member = |(name, value): (&Str, &Value)| match (&**name, value) {
+        ("$and", Value::Array(parts)) => (name.clone(), Value::array(parts.iter().map(part).collect())),
+        (own, value) if own == from => (to.into(), value.clone()),
+        (_, value) => (name.clone(), value.clone()),
+    };
+    filter.iter().map(member).collect()
+}
+
 const INDEX_NOT_FOUND: i32 = 27;
 /// Levels of `$and`, `$or`, `$nor`, `$not`.
 const DEPTH_MAX: usize = 100;

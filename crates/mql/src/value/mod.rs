@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `document.rs` | documents: members in order |
 //! | `bson_in.rs`, `bson_out.rs` | BSON bytes to documents and back |
+//! | `encoding.rs` | documents in commands that are sent |
 //! | `show.rs` | values as text in messages |
 //!
 //! Strings, arrays and documents are shared: a copy counts a reference, and a change copies one level first.
@@ -11,6 +12,7 @@
 mod bson_in;
 mod bson_out;
 mod document;
+mod encoding;
 mod show;
 
 use crate::decimal::Decimal;

@@ -7,6 +7,7 @@ mod commands;
 mod compare;
 mod constants;
 mod harness;
+mod sent_changes;
 mod tagged;
 mod updates;
 mod writes;

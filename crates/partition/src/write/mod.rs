@@ -262,7 +262,8 @@ impl Work for Arc<PartitionWrite> {
             return Ok((written, None));
         }
         let mut commit = transaction.into_batch();
-        if let Some(row) = self.context.commit.note.as_ref().and_then(|note| note.row()) {
+        let outcome = written.outcome.iter().flatten().find_map(|reply| reply.change.as_deref());
+        if let Some(row) = self.context.commit.note.as_ref().and_then(|note| note.row(outcome)) {
             row.add_to(&mut commit.batch);
         }
         Ok((written, Some(commit)))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use shardlake_document::{Body, Envelope};
 use shardlake_index::SYSTEM_TERMS;
 use shardlake_model::{Error, ErrorKind, Preconditions};
+use shardlake_mql::write::Changed;
 use shardlake_routing::LogicalKey;
 use shardlake_stdx::Guid;
 
@@ -13,7 +14,7 @@ use crate::answers;
 use crate::change_log::ChangeKind;
 use crate::cpu_pool::HEAVY_BYTES;
 use crate::item::{StoredItem, rendered_size};
-use crate::operation::{Changed, CommandContext, ItemReply, Operation, Outcome, PreparedBody};
+use crate::operation::{CommandContext, ItemReply, Operation, Outcome, PreparedBody};
 use crate::prepare::{is_heavy_patch, patched_body, prepare_body};
 use crate::read_set::{Plan, Stop};
 use crate::shape::ContainerSchema;
@@ -87,8 +88,12 @@ impl Transaction<'_> {
                 if !self.input.switches.is_offloaded && existing.as_ref().is_some_and(StoredItem::is_heavy) {
                     return Err(Stop::Heavy);
                 }
-                let changed = change.change(existing.as_ref())?;
-                self.changed(command, &name, (existing, expired), changed, etag)
+                let stored = existing.as_ref().map(StoredItem::body);
+                let applied = change.apply(stored, &logical.partition_key);
+                let (changed, outcome) = applied.map_err(Error::from)?;
+                let mut reply = self.changed(command, &name, (existing, expired), changed, etag)?;
+                reply.change = outcome.map(Box::new);
+                Ok(reply)
             }
         }
     }
@@ -117,14 +122,17 @@ impl Transaction<'_> {
             }
             (Changed::Altered(body), Some(existing)) => {
                 let item = self.prepared(body, name)?;
-                self.replace(name, &PreparedBody { is_altered: true, ..item }, existing, etag)
+                let item = PreparedBody { is_altered: true, ..item };
+                let reply = self.replace(name, &item, existing, etag);
+                reply.map_err(|stop| with_document(stop, &item))
             }
             (Changed::Put(body) | Changed::Altered(body), existing) => {
                 let item = self.prepared(body, name)?;
-                match existing {
+                let reply = match existing {
                     Some(existing) => self.replace(name, &item, existing, etag),
                     None => self.create(name, &item, etag, expired),
-                }
+                };
+                reply.map_err(|stop| with_document(stop, &item))
             }
         }
     }
@@ -240,6 +248,16 @@ impl Transaction<'_> {
 
 fn check(existing: &StoredItem, preconditions: &Preconditions) -> Plan<()> {
     Ok(answers::check_write(existing, preconditions).map_err(|error| with_item_lsn(error, existing))?)
+}
+
+/// A conflict with the body that was refused: its message quotes the values.
+fn with_document(stop: Stop, item: &PreparedBody) -> Stop {
+    match stop {
+        Stop::Error(error) if error.kind() == ErrorKind::Conflict => {
+            Stop::Error(error.with_document(item.body.as_bytes()))
+        }
+        stop => stop,
+    }
 }
 
 fn with_item_lsn(mut error: Error, item: &StoredItem) -> Error {

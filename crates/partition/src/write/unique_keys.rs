@@ -2,11 +2,11 @@
 //! that gets them.
 
 use bytes::Bytes;
+use shardlake_document::{Misfit, UNIQUE_COMBINATIONS_MAX};
 use shardlake_model::{Error, ErrorKind};
 use shardlake_routing::LogicalKey;
 
 use super::transaction::{Claim, Transaction};
-use crate::document_keys::{Misfit, UNIQUE_COMBINATIONS_MAX};
 use crate::item::StoredItem;
 use crate::keys;
 use crate::read_set::{Plan, Stop};

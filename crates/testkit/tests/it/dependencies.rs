@@ -25,7 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("heat", &["model", "document", "routing"]),
     (
         "partition",
-        &["model", "document", "collation", "routing", "charge", "storage", "sql", "index", "heat"],
+        &["model", "document", "collation", "routing", "charge", "storage", "sql", "mql", "index", "heat"],
     ),
     ("script", &["model", "document", "partition"]),
     ("analytics", &["model", "document", "partition"]),

@@ -11,14 +11,19 @@ use super::sources::{Source, Sources};
 const GUARDS: [&str; 2] = ["crates/partition/src/sequencer.rs", "crates/storage/src/rows.rs"];
 
 /// Files that define commands, and replies to them.
-const COMMANDS: [&str; 7] = [
+const COMMANDS: [&str; 12] = [
+    "crates/items/src/command.rs",
     "crates/mongo/src/change.rs",
     "crates/mongo/src/effect.rs",
     "crates/model/src/context.rs",
     "crates/mql/src/expression/env.rs",
+    "crates/mql/src/write/answer.rs",
+    "crates/mql/src/write/change.rs",
+    "crates/mql/src/write/step.rs",
     "crates/partition/src/item.rs",
     "crates/partition/src/operation.rs",
     "crates/partition/src/query/request.rs",
+    "crates/partition/src/statements.rs",
 ];
 
 pub fn measure(sources: &Sources) -> Ratchet {

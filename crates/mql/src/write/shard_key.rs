@@ -1,11 +1,10 @@
 //! The shard key of a collection: the partition key of its container (spec mongo.md §11.4).
 
+use super::identity::{identity_text, typed_text};
+use super::names::{shown_path, stored_path};
+use crate::error::{Result, error, fail};
+use crate::value::{Document, Value};
 use shardlake_model::{KeyComponent, KeyPath, PartitionKey};
-use shardlake_mql::{Document, Value};
-
-use crate::failure::{Failure, Result};
-use crate::identity;
-use crate::names::{shown_path, stored_path};
 
 /// The path of containers that hold one logical partition, which no item has.
 pub const UNSHARDED_PATH: &str = "_partitionKey";
@@ -42,12 +41,14 @@ impl ShardKey {
         let component = |path: &String| {
             let value = value_at(document, path);
             if value.is_missing() {
-                let words = format!("the document lacks the shard key '{path}': write it with the document");
-                return Err(Failure::new(SHARD_KEY_NOT_FOUND, words));
+                fail!(
+                    SHARD_KEY_NOT_FOUND,
+                    "the document lacks the shard key '{path}': write it with the document"
+                );
             }
             component_at(path, &value).ok_or_else(|| {
                 let kind = value.type_name();
-                Failure::new(SHARD_KEY_NOT_FOUND, format!("the shard key '{path}' cannot be of type {kind}"))
+                error!(SHARD_KEY_NOT_FOUND, "the shard key '{path}' cannot be of type {kind}")
             })
         };
         if !self.is_sharded() {
@@ -86,7 +87,7 @@ impl ShardKey {
     }
 
     /// The fields that identify a document in its collection: the shard key and `_id`.
-    pub(crate) fn document_key(&self, document: &Document) -> Document {
+    pub fn document_key(&self, document: &Document) -> Document {
         let mut key = Document::new();
         for path in self.shown.iter().filter(|path| *path != "_id") {
             let value = value_at(document, path);
@@ -130,7 +131,7 @@ fn value_at(document: &Document, path: &str) -> Value {
 /// of its item, which has one spelling for equal numbers.
 fn component_at(path: &str, value: &Value) -> Option<KeyComponent> {
     match path {
-        "_id" => identity::text_of(value).ok().map(KeyComponent::String),
+        "_id" => identity_text(value).ok().map(KeyComponent::String),
         _ => component_of(value),
     }
 }
@@ -145,14 +146,14 @@ fn component_of(value: &Value) -> Option<KeyComponent> {
             // Zero has no sign here.
             Some(0.0) => KeyComponent::Number(0.0),
             Some(number) if number.is_finite() => KeyComponent::Number(number),
-            _ => KeyComponent::String(identity::typed_text(number)?),
+            _ => KeyComponent::String(typed_text(number)?),
         },
         Value::ObjectId(_)
         | Value::Date(_)
         | Value::Binary(..)
         | Value::Timestamp(..)
         | Value::MinKey
-        | Value::MaxKey => KeyComponent::String(identity::typed_text(value)?),
+        | Value::MaxKey => KeyComponent::String(typed_text(value)?),
         _ => return None,
     })
 }

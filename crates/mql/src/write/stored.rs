@@ -6,12 +6,11 @@
 
 use std::borrow::Cow;
 
+use super::identity::{Identity, identity_value, typed_text};
+use super::names::{may_differ, shown_name, stored_name};
+use crate::error::{BAD_VALUE, Result, error, fail};
+use crate::value::{Document, Value, bytes_of_members};
 use shardlake_document::{Body, BsonKind, RawDocument, RawValue};
-use shardlake_mql::{Document, Value, bytes_of_members};
-
-use crate::failure::{Failure, Result};
-use crate::identity::{Identity, typed_text, value_of};
-use crate::names::{may_differ, shown_name, stored_name};
 
 /// Size limit of a document as its client sends it.
 pub const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -48,12 +47,13 @@ pub fn body_of(document: &Document) -> Result<(Body, Identity)> {
     if bytes.len() > DOCUMENT_BYTES_MAX {
         // Names may be longer in storage: the size that the client sent counts.
         if size > DOCUMENT_BYTES_MAX {
-            let words =
-                format!("BSONObj size: {size} is invalid. Size must be between 0 and {DOCUMENT_BYTES_MAX}");
-            return Err(Failure::new(OBJECT_TOO_LARGE, words));
+            fail!(
+                OBJECT_TOO_LARGE,
+                "BSONObj size: {size} is invalid. Size must be between 0 and {DOCUMENT_BYTES_MAX}"
+            );
         }
     }
-    let body = Body::from_written_bson(bytes).map_err(|error| Failure::new(2, error.to_string()))?;
+    let body = Body::from_written_bson(bytes).map_err(|error| error!(BAD_VALUE, "{error}"))?;
     Ok((body, identity))
 }
 
@@ -63,7 +63,7 @@ pub fn document_of(body: &[u8]) -> Result<Document> {
 }
 
 /// The members of a stored body that `wanted` names.
-pub(crate) fn members_of(body: RawDocument<'_>, wanted: impl Fn(&str) -> bool) -> Result<Document> {
+pub fn members_of(body: RawDocument<'_>, wanted: impl Fn(&str) -> bool) -> Result<Document> {
     let mut bytes = BsonBytes::with_capacity(64);
     for element in body.elements() {
         let Some((name, kind)) = element.name().zip(element.kind()) else {
@@ -78,7 +78,7 @@ pub(crate) fn members_of(body: RawDocument<'_>, wanted: impl Fn(&str) -> bool) -
 }
 
 /// The bytes of the document that a stored body holds: the stored bytes of its members, under MongoDB's names.
-pub(crate) fn document_bytes_of(body: RawDocument<'_>) -> Result<Vec<u8>> {
+pub fn document_bytes_of(body: RawDocument<'_>) -> Result<Vec<u8>> {
     let mut bytes = BsonBytes::with_capacity(body.as_bytes().len() + 16);
     let mut is_beside = false;
     if let Some(id) = body.elements().find(|element| element.name() == Some("id")) {
@@ -91,7 +91,7 @@ pub(crate) fn document_bytes_of(body: RawDocument<'_>) -> Result<Vec<u8>> {
                 }
                 match beside.filter(|_| is_beside).and_then(|beside| Some((beside.kind()?, beside))) {
                     Some((kind, beside)) => bytes.push(kind, "_id", beside.bytes()),
-                    None => bytes.push_value("_id", &value_of(text)),
+                    None => bytes.push_value("_id", &identity_value(text)),
                 }
             }
             _ => match id.kind() {
@@ -153,7 +153,9 @@ fn shown(stored: Document) -> Document {
         .iter()
         .filter(|(name, _)| beside.is_none() || &***name != BESIDE)
         .map(|(name, value)| match (&**name, value) {
-            ("id", Value::String(text)) => ("_id".into(), beside.cloned().unwrap_or_else(|| value_of(text))),
+            ("id", Value::String(text)) => {
+                ("_id".into(), beside.cloned().unwrap_or_else(|| identity_value(text)))
+            }
             _ if may_differ(name) => (shown_name(name).as_ref().into(), value.clone()),
             _ => (name.clone(), value.clone()),
         })

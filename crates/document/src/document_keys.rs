@@ -8,15 +8,15 @@
 //! An array on a path is taken apart, one element at a time, for all paths that pass it: so the values of one element stay
 //! together. Paths that pass two arrays side by side have no values by these rules ([`Misfit::Parallel`]).
 
-use shardlake_document::{RawArray, RawDocument, RawValue};
 use shardlake_model::KeyPath;
 
-use crate::unique_rule;
+use crate::raw::{RawArray, RawDocument, RawValue};
 
 /// Combinations of elements that one item may have in one unique key.
-pub(crate) const UNIQUE_COMBINATIONS_MAX: usize = 1000;
+pub const UNIQUE_COMBINATIONS_MAX: usize = 1000;
 
-const NO_ELEMENTS: RawValue<'static> = RawValue::String(unique_rule::NO_ELEMENTS);
+/// Stands for an array without elements at the end of a path: one value, unlike every other.
+pub const NO_ELEMENTS: &str = "\u{0}[]";
 
 /// Why an item has no place in an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ enum Field<'d, 'p> {
 /// The combinations of values that an item has at some paths, up to one above the limit, and the
 /// reason why they do not fit, if any. In that case the combinations up to the misfit are returned
 /// as well.
-pub(crate) fn keys_of<'d>(
+pub fn keys_of<'d>(
     item: RawDocument<'d>,
     paths: &[KeyPath],
 ) -> (Vec<Vec<Option<RawValue<'d>>>>, Option<Misfit>) {
@@ -45,6 +45,11 @@ pub(crate) fn keys_of<'d>(
     let mut keys = Keys { found: Vec::new(), misfit: None };
     keys.expand(fields);
     (keys.found, keys.misfit)
+}
+
+/// The reason that keeps an item out of an index over these paths.
+pub fn misfit_of(paths: &[KeyPath], item: RawDocument<'_>) -> Option<Misfit> {
+    keys_of(item, paths).1
 }
 
 /// As far as a path goes without an array.
@@ -93,7 +98,7 @@ impl<'d> Keys<'d> {
         if array.is_empty() {
             let taken = fields.iter().map(|field| match field {
                 Field::Array(own, rest) if is_same(*own) => {
-                    Field::Known(rest.is_empty().then_some(NO_ELEMENTS))
+                    Field::Known(rest.is_empty().then_some(RawValue::String(NO_ELEMENTS)))
                 }
                 other => *other,
             });
@@ -164,7 +169,7 @@ fn is_ambiguous(array: RawArray<'_>, rest: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use shardlake_document::{ParseLimits, parse_item};
+    use crate::{ParseLimits, parse_item};
 
     use super::*;
 

@@ -3,10 +3,11 @@
 //! The stored `id` is the identity's text if the text encodes value and type. Otherwise it is the value itself, and the
 //! engine derives the identity from it.
 
+use crate::decimal::Decimal;
+use crate::error::{Result, error, fail};
+use crate::order::identical;
+use crate::value::{Document, Value};
 use shardlake_document::{ID_BYTES_MAX, IdValue, ItemId, RawDocument, id_of_text, value_of_id};
-use shardlake_mql::{Decimal, Document, Value, identical};
-
-use crate::failure::{Failure, Result};
 
 /// Stored forms of an `_id`.
 #[derive(Debug, Clone)]
@@ -20,18 +21,19 @@ pub struct Identity {
 impl Identity {
     /// Error 53 for a value that cannot be an `_id`, 17280 for a string that is too long.
     pub fn of(value: &Value) -> Result<Identity> {
-        let text = text_of(value)?;
-        let stored = if identical(&value_of(&text), value) { Value::string(&text) } else { value.clone() };
+        let text = identity_text(value)?;
+        let stored =
+            if identical(&identity_value(&text), value) { Value::string(&text) } else { value.clone() };
         Ok(Identity { text, stored })
     }
 }
 
 /// The identity's text.
-pub fn text_of(value: &Value) -> Result<String> {
+pub fn identity_text(value: &Value) -> Result<String> {
     if let Value::String(text) = value {
         return text_of_string(text);
     }
-    let not_an_id = || Failure::new(53, format!("The '_id' value cannot be of type {}", value.type_name()));
+    let not_an_id = || error!(53, "The '_id' value cannot be of type {}", value.type_name());
     match value {
         Value::Array(_) | Value::Regex(_) | Value::Undefined | Value::Missing => Err(not_an_id()),
         _ => typed_text(value).ok_or_else(not_an_id),
@@ -48,16 +50,13 @@ pub(crate) fn typed_text(value: &Value) -> Option<String> {
 fn text_of_string(text: &str) -> Result<String> {
     let id = id_of_text(text).into_owned();
     if id.len() > ID_BYTES_MAX {
-        return Err(Failure::new(
-            17280,
-            format!("an '_id' that is a string takes at most {ID_BYTES_MAX} bytes"),
-        ));
+        fail!(17280, "an '_id' that is a string takes at most {ID_BYTES_MAX} bytes");
     }
     Ok(id)
 }
 
 /// The `_id` of an item whose `id` is a string. Numbers have the smallest type that holds them.
-pub fn value_of(id: &str) -> Value {
+pub fn identity_value(id: &str) -> Value {
     match value_of_id(id) {
         IdValue::Text(text) => Value::string(text),
         IdValue::Null => Value::Null,
