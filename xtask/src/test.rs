@@ -16,7 +16,7 @@ use std::time::Instant;
 
 #[derive(Debug, Default, Args)]
 pub struct Options {
-    /// Run only these suites: quick (workspace and explorer), workspace, durability, engine, stores, explorer, explorer-browser, python, python-own, java, javascript, go, dist, rust-sdk, mongo-drivers, mongo-cases, mongo-rust, pymongo
+    /// Run only these suites: quick (workspace and explorer), workspace, durability, engine, stores, explorer, explorer-browser, python, python-own, java, javascript, go, dist, rust-sdk, mongo-drivers, mongo-cases, mongo-rust, pymongo, loopback
     pub suites: Vec<String>,
 }
 

@@ -41,7 +41,7 @@ pub struct WriteItem(pub Arc<PartitionWrite>);
 impl Travels for WriteItem {
     type Form = WriteForm;
 
-    fn form(&self) -> Option<WriteForm> {
+    fn form(&self) -> WriteForm {
         self.0.form()
     }
 
@@ -68,7 +68,7 @@ pub struct WriteBatch(pub Arc<PartitionWrite>);
 impl Travels for WriteBatch {
     type Form = WriteForm;
 
-    fn form(&self) -> Option<WriteForm> {
+    fn form(&self) -> WriteForm {
         self.0.form()
     }
 

@@ -14,9 +14,11 @@ use shardlake_model::{
     ConsistencyLevel, Error, ErrorKind, Preconditions, Priority, ReplyMeta, RequestContext, Result,
     SessionToken,
 };
+use shardlake_mql::write::{ChangeOutcome, DocumentChange};
 use shardlake_partition::{
     BatchFailure, BatchReply, CommandContext, CommitOptions, ContainerSchema, InsertionPage, ItemReply,
-    LogicalKey, Operation, Outcome, PartitionPage, PartitionWrite, PreparedBody, StoredItem, prepare_body,
+    LogicalKey, Operation, Outcome, PartitionPage, PartitionWrite, PreparedBody, StatementNote, StoredItem,
+    prepare_body,
 };
 use shardlake_stdx::{Clock, Guid, Timestamp};
 
@@ -24,8 +26,7 @@ use shardlake_stdx::{Clock, Guid, Timestamp};
 pub trait Travels: Sized {
     type Form: Serialize + DeserializeOwned + Send + 'static;
 
-    /// `None` for a command that cannot leave this process yet.
-    fn form(&self) -> Option<Self::Form>;
+    fn form(&self) -> Self::Form;
 
     fn of_form(form: Self::Form, schema: &Arc<ContainerSchema>) -> Result<Self>;
 }
@@ -36,8 +37,8 @@ macro_rules! travels_as_itself {
         impl $crate::travel::Travels for $name {
             type Form = $name;
 
-            fn form(&self) -> Option<$name> {
-                Some(self.clone())
+            fn form(&self) -> $name {
+                self.clone()
             }
 
             fn of_form(form: $name, _: &std::sync::Arc<shardlake_partition::ContainerSchema>) -> shardlake_model::Result<$name> {
@@ -110,6 +111,9 @@ pub(crate) struct ErrorForm {
     meta: ReplyMeta,
     retry_after_ms: Option<u64>,
     substatus: Option<u32>,
+    code: Option<i32>,
+    details: Vec<u8>,
+    document: Option<Vec<u8>>,
 }
 
 impl ErrorForm {
@@ -120,6 +124,9 @@ impl ErrorForm {
             meta: *error.meta(),
             retry_after_ms: error.retry_after_ms(),
             substatus: error.substatus(),
+            code: error.code(),
+            details: error.details().to_vec(),
+            document: error.document().map(<[u8]>::to_vec),
         }
     }
 
@@ -128,8 +135,14 @@ impl ErrorForm {
         if let Some(milliseconds) = self.retry_after_ms {
             error = error.with_retry_after_ms(milliseconds);
         }
-        match self.substatus {
-            Some(substatus) => error.with_substatus(substatus),
+        if let Some(substatus) = self.substatus {
+            error = error.with_substatus(substatus);
+        }
+        if let Some(code) = self.code {
+            error = error.with_code(code, self.details);
+        }
+        match &self.document {
+            Some(body) => error.with_document(body),
             None => error,
         }
     }
@@ -145,6 +158,7 @@ pub struct WriteForm {
     etags: Vec<Guid>,
     unwanted: Vec<usize>,
     patience: Duration,
+    note: Option<StatementNote>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -175,25 +189,27 @@ enum OperationForm {
         id: String,
         preconditions: Preconditions,
     },
+    Change {
+        id: String,
+        change: Arc<DocumentChange>,
+    },
 }
 
 impl Travels for Arc<PartitionWrite> {
     type Form = WriteForm;
 
-    fn form(&self) -> Option<WriteForm> {
+    fn form(&self) -> WriteForm {
         let PartitionWrite { key, operations, context } = &**self;
-        if context.commit.note.is_some() {
-            return None;
-        }
-        Some(WriteForm {
+        WriteForm {
             key: key.clone(),
-            operations: operations.iter().map(OperationForm::of).collect::<Option<_>>()?,
+            operations: operations.iter().map(OperationForm::of).collect(),
             now: context.now,
             consistency: context.consistency,
             etags: context.etags.clone(),
             unwanted: context.unwanted.clone(),
             patience: context.patience,
-        })
+            note: context.commit.note.clone(),
+        }
     }
 
     fn of_form(form: WriteForm, schema: &Arc<ContainerSchema>) -> Result<Arc<PartitionWrite>> {
@@ -209,7 +225,8 @@ impl Travels for Arc<PartitionWrite> {
             etags: form.etags,
             unwanted: form.unwanted,
             patience: form.patience,
-            commit: CommitOptions::default(),
+            // It is waited for at the owner.
+            commit: CommitOptions { note: form.note, deferred: None },
         };
         Ok(Arc::new(PartitionWrite {
             key: form.key,
@@ -220,9 +237,9 @@ impl Travels for Arc<PartitionWrite> {
 }
 
 impl OperationForm {
-    fn of(operation: &Operation) -> Option<OperationForm> {
+    fn of(operation: &Operation) -> OperationForm {
         let body = |item: &PreparedBody| item.body.as_bytes().to_vec();
-        Some(match operation.clone() {
+        match operation.clone() {
             Operation::Create { item } => OperationForm::Create { body: body(&item) },
             Operation::Upsert { item, preconditions } => {
                 OperationForm::Upsert { body: body(&item), preconditions }
@@ -236,8 +253,8 @@ impl OperationForm {
                 OperationForm::Patch { id, operations, condition, preconditions }
             }
             Operation::Read { id, preconditions } => OperationForm::Read { id, preconditions },
-            Operation::Change { .. } => return None,
-        })
+            Operation::Change { id, change } => OperationForm::Change { id, change },
+        }
     }
 
     fn operation(self, schema: &Arc<ContainerSchema>) -> Result<Operation> {
@@ -256,6 +273,7 @@ impl OperationForm {
                 Operation::Patch { id, operations, condition, preconditions }
             }
             OperationForm::Read { id, preconditions } => Operation::Read { id, preconditions },
+            OperationForm::Change { id, change } => Operation::Change { id, change },
         })
     }
 }
@@ -284,20 +302,23 @@ pub struct ReplyForm {
     outcome: Outcome,
     item: Option<ItemForm>,
     etag: Option<Guid>,
+    change: Option<Box<ChangeOutcome>>,
     meta: ReplyMeta,
 }
 
 impl Travels for ItemReply {
     type Form = ReplyForm;
 
-    fn form(&self) -> Option<ReplyForm> {
-        let ItemReply { outcome, item, etag, meta } = self;
-        Some(ReplyForm { outcome: *outcome, item: item.as_ref().map(item_form), etag: *etag, meta: *meta })
+    fn form(&self) -> ReplyForm {
+        let ItemReply { outcome, item, etag, change, meta } = self;
+        let item = item.as_ref().map(item_form);
+        ReplyForm { outcome: *outcome, item, etag: *etag, change: change.clone(), meta: *meta }
     }
 
     fn of_form(form: ReplyForm, schema: &Arc<ContainerSchema>) -> Result<ItemReply> {
         let item = form.item.map(|item| item_of(item, schema)).transpose()?;
-        Ok(ItemReply { outcome: form.outcome, item, etag: form.etag, meta: form.meta })
+        let ReplyForm { outcome, etag, change, meta, .. } = form;
+        Ok(ItemReply { outcome, item, etag, change, meta })
     }
 }
 
@@ -317,16 +338,16 @@ struct FailureForm {
 impl Travels for BatchReply {
     type Form = BatchForm;
 
-    fn form(&self) -> Option<BatchForm> {
+    fn form(&self) -> BatchForm {
         let outcome = match &self.outcome {
-            Ok(replies) => Ok(replies.iter().map(Travels::form).collect::<Option<_>>()?),
+            Ok(replies) => Ok(replies.iter().map(Travels::form).collect()),
             Err(failure) => Err(FailureForm {
                 index: failure.index,
                 error: ErrorForm::of(&failure.error),
                 done_centi: failure.done_centi.clone(),
             }),
         };
-        Some(BatchForm { outcome, meta: self.meta })
+        BatchForm { outcome, meta: self.meta }
     }
 
     fn of_form(form: BatchForm, schema: &Arc<ContainerSchema>) -> Result<BatchReply> {
@@ -355,10 +376,10 @@ pub struct PageForm {
 impl Travels for PartitionPage {
     type Form = PageForm;
 
-    fn form(&self) -> Option<PageForm> {
+    fn form(&self) -> PageForm {
         let PartitionPage { items, next, size_bytes } = self;
         let items = items.iter().map(item_form).collect();
-        Some(PageForm { items, next: next.clone(), size_bytes: *size_bytes })
+        PageForm { items, next: next.clone(), size_bytes: *size_bytes }
     }
 
     fn of_form(form: PageForm, schema: &Arc<ContainerSchema>) -> Result<PartitionPage> {
@@ -380,16 +401,16 @@ pub struct InsertionForm {
 impl Travels for InsertionPage {
     type Form = InsertionForm;
 
-    fn form(&self) -> Option<InsertionForm> {
+    fn form(&self) -> InsertionForm {
         let InsertionPage { items, last, is_last, has_position, lsn, size_bytes } = self;
-        Some(InsertionForm {
+        InsertionForm {
             items: items.iter().map(item_form).collect(),
             last: *last,
             is_last: *is_last,
             has_position: *has_position,
             lsn: *lsn,
             size_bytes: *size_bytes,
-        })
+        }
     }
 
     fn of_form(form: InsertionForm, schema: &Arc<ContainerSchema>) -> Result<InsertionPage> {

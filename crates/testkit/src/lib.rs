@@ -20,6 +20,7 @@ mod link;
 mod logs;
 mod process;
 mod raw;
+mod reach;
 mod response;
 mod shared;
 mod signature;
@@ -32,6 +33,7 @@ pub use link::{container_path, database_path, item_path, items_path, resource_of
 pub use logs::{Logs, expects_log};
 pub use process::{ReadyRecord, ServerOptions, ServerProcess};
 pub use raw::RawConnection;
+pub use reach::reaches_by_loopback;
 pub use response::Response;
 pub use shared::{SHARED, note_skipped, own_vectors, shared_directory, shared_place};
 pub use signature::{EMULATOR_KEY, authorization, http_date_after_epoch, http_date_now};

@@ -76,6 +76,7 @@ const SUITES: &[Suite] = &[
     suite("stores", Build::Server, stores::run),
     suite("durability", Build::Server, workspace::run_durability),
     suite("explorer-browser", Build::Server, explorer::run_browser),
+    suite("loopback", Build::Workspace, workspace::run_loopback),
     suite("mongo-cases", Build::Server, mongo::run_cases),
     suite("mongo-drivers", Build::Server, mongo::run_drivers),
     suite("pymongo", Build::Server, pymongo::run),

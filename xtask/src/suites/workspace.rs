@@ -32,6 +32,23 @@ pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     Ok(vec![SuiteResult::new("workspace", Some(tally), ended_well).with_noted_skips(run.skip_log)])
 }
 
+/// Tests of the engine and of its protocols, with every command to a partition and every reply encoded and decoded, as
+/// between nodes. The tests that count the work of a request are about direct calls.
+pub fn run_loopback(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
+    let mut programs = programs::programs()?;
+    let is_one = |program: &Program| {
+        let packages = ["account", "gateway-nosql", "gateway-mongo"];
+        program.target == "it" && packages.contains(&program.package.as_str())
+    };
+    programs.retain(is_one);
+    let tally = programs::run_all(programs, PROGRAMS_AT_ONCE, |command| {
+        command.env("SHARDLAKE_SKIP_LOG", run.skip_log).env("SHARDLAKE_TEST_REACH", "loopback");
+        command.args(["--skip", "counts::"]);
+    });
+    let ended_well = tally.failed == 0;
+    Ok(vec![SuiteResult::new("loopback", Some(tally), ended_well).with_noted_skips(run.skip_log)])
+}
+
 /// Integration tests take longest; a long program that begins last runs alone.
 fn longest_first(program: &Program) -> (u8, String) {
     let rank = match (program.package.as_str(), program.target.as_str()) {

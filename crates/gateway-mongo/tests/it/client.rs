@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
-use shardlake_account::{Account, AccountOptions};
+use shardlake_account::{Account, AccountOptions, Reach};
 use shardlake_gateway_mongo::{MongoGateway, MongoSettings};
 use shardlake_mql::{Document, Value};
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
-use shardlake_testkit::Logs;
+use shardlake_testkit::{Logs, reaches_by_loopback};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::watch;
 
@@ -64,7 +64,8 @@ impl Server {
         options: AccountOptions,
     ) -> Server {
         let logs = Logs::watch();
-        let options = AccountOptions { clock: clock.clone(), random: Random::seeded(7), ..options };
+        let reach = if reaches_by_loopback() { Reach::Loopback } else { Reach::Direct };
+        let options = AccountOptions { clock: clock.clone(), random: Random::seeded(7), reach, ..options };
         let account = Account::open(shards, options).await.expect("the account opens");
         let gateway = MongoGateway::new(account.clone(), settings);
         Server { account, gateway, clock, stopping: watch::Sender::new(false), _logs: logs }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
-use shardlake_account::{Account, AccountOptions};
+use shardlake_account::{Account, AccountOptions, Reach};
 use shardlake_document::{ParseLimits, binary_of_json, json_of_binary};
 use shardlake_gateway_nosql::{
     Access, AccountKey, AnswerBody, ConnectionMode, ConnectionSpace, Endpoint, Gateway, GatewaySettings,
@@ -16,7 +16,9 @@ use shardlake_hybrid_row::{Operation, is_hybrid_row, results_in, start, write_op
 use shardlake_model::Limits;
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
-use shardlake_testkit::{EMULATOR_KEY, Logs, authorization, http_date_after_epoch, resource_of_path};
+use shardlake_testkit::{
+    EMULATOR_KEY, Logs, authorization, http_date_after_epoch, reaches_by_loopback, resource_of_path,
+};
 
 /// Base64 of 64 equal bytes.
 pub const READ_ONLY_KEY: &str =
@@ -113,7 +115,8 @@ impl Server {
     async fn start_as(shard: Shard, settings: GatewaySettings, options: AccountOptions) -> Server {
         let clock = Clock::manual(NOW);
         let logs = Logs::watch();
-        let options = AccountOptions { clock: clock.clone(), random: Random::seeded(7), ..options };
+        let reach = if reaches_by_loopback() { Reach::Loopback } else { Reach::Direct };
+        let options = AccountOptions { clock: clock.clone(), random: Random::seeded(7), reach, ..options };
         let account = Account::open(shard, options).await.expect("the account opens");
         let keys = vec![
             AccountKey { name: "primary", key: EMULATOR_KEY.into(), access: Access::Full },

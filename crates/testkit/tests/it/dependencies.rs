@@ -32,7 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("advisor", &["model", "document", "routing", "charge", "sql", "index", "heat"]),
     ("catalog", &["model", "routing", "storage"]),
     ("capacity", &[]),
-    ("host", &["model", "document", "routing", "storage", "sql", "heat", "partition", "capacity"]),
+    ("host", &["model", "document", "routing", "storage", "sql", "mql", "heat", "partition", "capacity"]),
     (
         "router",
         &[

@@ -18,7 +18,7 @@ use shardlake_model::{
 };
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
-use shardlake_testkit::Logs;
+use shardlake_testkit::{Logs, reaches_by_loopback};
 
 pub struct Fixture {
     pub account: Account,
@@ -27,13 +27,8 @@ pub struct Fixture {
     pub _logs: Logs,
 }
 
-/// How the partitions are reached: `SHARDLAKE_TEST_REACH=loopback` encodes and decodes every command and reply.
 pub fn reach() -> Reach {
-    match std::env::var("SHARDLAKE_TEST_REACH").as_deref() {
-        Ok("loopback") => Reach::Loopback,
-        Ok(other) => panic!("SHARDLAKE_TEST_REACH is '{other}', and may be 'loopback'"),
-        Err(_) => Reach::Direct,
-    }
+    if reaches_by_loopback() { Reach::Loopback } else { Reach::Direct }
 }
 
 impl Fixture {
