@@ -13,7 +13,8 @@ use crate::backups::BackupTarget;
 use crate::parameters::Parameters;
 use crate::projections::ProjectionTarget;
 
-pub(crate) const PREFIX: &str = "/_shardlake/v1/";
+/// Begins every path of the operator.
+pub const PREFIX: &str = "/_shardlake/v1/";
 const RESOURCE_TYPE: &str = "shardlake";
 
 /// An operator's path, taken apart.

@@ -67,7 +67,7 @@ use shardlake_model::{Error, ErrorKind, RequestContext, Result};
 use shardlake_signature::Access;
 
 pub use account_keys::{KeyName, KeyStore, NamedKey};
-pub use address::Address;
+pub use address::{Address, PREFIX};
 pub use client::OperatorRequest;
 pub use operation::AdminOperation;
 pub use watch::{

@@ -24,10 +24,11 @@ use shardlake_model::{Error, ErrorKind, PermissionMode, Result, ScriptKind};
 use shardlake_signature::Access;
 
 use crate::auth::{Caller, Grant};
+use crate::call::Call;
+use crate::connection_mode::ConnectionMode;
 use crate::headers::{RequestHeaders, flag};
 use crate::items::key_of_text;
-use crate::operation::{FeedOperation, Operation, ResourceOperation};
-use crate::router::Path;
+use crate::router::{FeedOperation, Operation, Path, ResourceOperation};
 
 /// The rights that an operation requires of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -319,6 +320,43 @@ fn outside(what: &str) -> Error {
 
 fn forbidden(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Forbidden, message)
+}
+
+impl Call<'_> {
+    /// The container in the path, checked to be the container that the caller was authorized for.
+    pub fn container(&self) -> Result<ContainerHandle> {
+        self.confirm(self.account.router().container(self.path.database(), self.path.container())?)
+    }
+
+    /// The container for operations on its items and scripts: a missing container is a missing owner. A frame must name an address of it.
+    pub fn container_for_items(&self) -> Result<ContainerHandle> {
+        let found = self.account.router().container_for_items(self.path.database(), self.path.container());
+        self.confirm(match self.mode {
+            ConnectionMode::Http => found?,
+            ConnectionMode::Direct(routing) => routing.checked(found, self.headers.range_id.is_some())?,
+        })
+    }
+
+    fn confirm(&self, container: ContainerHandle) -> Result<ContainerHandle> {
+        self.scope()?.map_or(Ok(()), |scope| scope.check_container(&container))?;
+        Ok(container)
+    }
+
+    /// Checks that the caller is still authorized, after a wait.
+    pub fn check_caller_again(&self) -> Result<()> {
+        match self.caller {
+            Caller::Key(_) => Ok(()),
+            Caller::Token(grant) => grant.check_still_good(self.account),
+        }
+    }
+
+    /// The scope of the caller's token; `None` for the holders of keys.
+    pub fn scope(&self) -> Result<Option<Scope<'_>>> {
+        match self.caller {
+            Caller::Key(_) => Ok(None),
+            Caller::Token(grant) => Scope::of(grant).map(Some),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use http::Uri;
 use shardlake_account::{Account, ContainerHandle};
 use shardlake_model::{ReplyMeta, RequestContext, Result};
 
-use crate::access::Scope;
 use crate::auth::{Caller, Keyring};
 use crate::connection_mode::{ConnectionMode, Routing, position_of_range};
 use crate::headers::RequestHeaders;
@@ -35,20 +34,6 @@ pub(crate) struct Call<'r> {
 }
 
 impl Call<'_> {
-    /// The container in the path, checked to be the container that the caller was authorized for.
-    pub fn container(&self) -> Result<ContainerHandle> {
-        self.confirm(self.account.router().container(self.path.database(), self.path.container())?)
-    }
-
-    /// The container for operations on its items and scripts: a missing container is a missing owner. A frame must name an address of it.
-    pub fn container_for_items(&self) -> Result<ContainerHandle> {
-        let found = self.account.router().container_for_items(self.path.database(), self.path.container());
-        self.confirm(match self.mode {
-            ConnectionMode::Http => found?,
-            ConnectionMode::Direct(routing) => routing.checked(found, self.headers.range_id.is_some())?,
-        })
-    }
-
     /// Gives the answer to a frame the position of a partition, where it has none. Clients in Direct mode take a 404 without a
     /// position for the answer of a replica that is behind, and repeat the read for seconds.
     pub fn place(&self, outcome: &mut Result<Reply>, container: &ContainerHandle) {
@@ -78,27 +63,6 @@ impl Call<'_> {
         match self.headers.range_id()? {
             Some(range_id) => position_of_range(container, range_id),
             None => routing.position(container),
-        }
-    }
-
-    fn confirm(&self, container: ContainerHandle) -> Result<ContainerHandle> {
-        self.scope()?.map_or(Ok(()), |scope| scope.check_container(&container))?;
-        Ok(container)
-    }
-
-    /// Checks that the caller is still authorized, after a wait.
-    pub fn check_caller_again(&self) -> Result<()> {
-        match self.caller {
-            Caller::Key(_) => Ok(()),
-            Caller::Token(grant) => grant.check_still_good(self.account),
-        }
-    }
-
-    /// The scope of the caller's token; `None` for the holders of keys.
-    pub fn scope(&self) -> Result<Option<Scope<'_>>> {
-        match self.caller {
-            Caller::Key(_) => Ok(None),
-            Caller::Token(grant) => Scope::of(grant).map(Some),
         }
     }
 }

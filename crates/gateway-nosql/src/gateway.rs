@@ -34,10 +34,9 @@ use crate::errors::{self, Failure};
 use crate::formats::{AnswerFormat, in_format, without_links};
 use crate::headers::{RequestHeaders, flag};
 use crate::message_space::{AnswerHold, ConnectionSpace};
-use crate::operation::{FeedOperation, Operation, ResourceOperation};
 use crate::operation_name::{OperationName, OperationSeen};
 use crate::reply::{Echo, Renderer, Reply, SUBSTATUS};
-use crate::router::{DISTRIBUTED_TRANSACTIONS, Path, Route};
+use crate::router::{DISTRIBUTED_TRANSACTIONS, FeedOperation, Operation, Path, ResourceOperation, Route};
 use crate::settings::{GatewaySettings, Scheme};
 use crate::slow_log::{Ended, SlowLog};
 use crate::{
@@ -180,7 +179,9 @@ impl Inner {
     {
         let headers = RequestHeaders::parse(&parts.headers)?;
         let endpoint = arrival.endpoint;
-        if let Some(address) = Address::parse(parts.uri.path(), parts.uri.query())? {
+        if parts.uri.path().starts_with(shardlake_admin::PREFIX)
+            && let Some(address) = Address::parse(parts.uri.path(), parts.uri.query())?
+        {
             endpoint.seen.set(OperationName::of_admin(address.operation(&parts.method)));
             return Ok(Box::pin(self.operate(parts, body, &headers, &address, arrival)).await?);
         }

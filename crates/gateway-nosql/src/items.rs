@@ -150,10 +150,11 @@ async fn write(
     key: Option<PartitionKey>,
     write: ItemWrite,
 ) -> Result<Reply> {
-    let names = TriggerNames::of(call.headers);
-    let triggers = names.as_triggers(&call.body, call.account.router().limits())?;
+    let names = call.headers.names_triggers().then(|| TriggerNames::of(call.headers));
+    let limits = call.account.router().limits();
+    let triggers = names.as_ref().map(|names| names.as_triggers(&call.body, limits)).transpose()?;
     let command = WriteCommand::of(key, write);
-    let Some(triggers) = triggers else {
+    let Some(triggers) = triggers.flatten() else {
         let reply = call.account.items().write_item(&call.context, container, command).await?;
         return respond(reply, container, content).await;
     };
@@ -248,13 +249,11 @@ async fn sent_item(call: &Call<'_>, container: &ContainerHandle) -> Result<(Body
     }
     let (account, size_bytes) = (call.account, call.body.len());
     let is_collection = container.entry.shape.is_collection;
+    if size_bytes <= HEAVY_BYTES {
+        return Ok((item_of_json_in(&call.body, account.router().limits(), is_collection)?, None));
+    }
     let room = account.router().room_for(&call.context, size_bytes).await?;
-    let body = match size_bytes > HEAVY_BYTES {
-        false => item_of_json_in(&call.body, account.router().limits(), is_collection)?,
-        true => {
-            let (sent, limits) = (call.body.clone(), account.router().limits().clone());
-            offload(move || item_of_json_in(&sent, &limits, is_collection)).await??
-        }
-    };
+    let (sent, limits) = (call.body.clone(), account.router().limits().clone());
+    let body = offload(move || item_of_json_in(&sent, &limits, is_collection)).await??;
     Ok((body, room))
 }

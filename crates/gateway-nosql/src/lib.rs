@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `gateway.rs`, `settings.rs` | [`Gateway`]: one request from headers to response; its settings |
 //! | `connection_mode.rs`, `addresses.rs`, `call.rs` | where a request came in; addresses for Direct mode; a request that has passed the checks |
-//! | `router.rs`, `headers.rs`, `operation.rs`, `body.rs` | paths, request headers, what they ask for together, bodies |
+//! | `router.rs`, `headers.rs`, `body.rs` | paths and operations, request headers, bodies |
 //! | `operation_name.rs`, `audit.rs` | names of operations for metrics and logs; one log line for each changed definition |
 //! | `auth.rs`, `resource_token.rs`, `access.rs` | who asks: signatures and tokens; who may do what |
 //! | `message_space.rs`, `byte_space.rs`, `answer_body.rs` | memory for bodies and answers, bounded; answers in pieces |
@@ -52,7 +52,6 @@ mod life;
 mod message_space;
 mod metadata_query;
 mod offers;
-mod operation;
 mod operation_name;
 mod partition_key_delete;
 mod patch;

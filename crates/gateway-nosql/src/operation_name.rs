@@ -8,8 +8,7 @@ use shardlake_admin::AdminOperation;
 use shardlake_model::ScriptKind;
 
 use crate::headers::RequestHeaders;
-use crate::operation::{FeedOperation, Operation, ResourceOperation};
-use crate::router::{Path, Route};
+use crate::router::{FeedOperation, Operation, Path, ResourceOperation, Route};
 
 macro_rules! names {
     ($($name:ident),+ $(,)?) => {

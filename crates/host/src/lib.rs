@@ -28,7 +28,7 @@ pub use feeds::{
 };
 pub use hosted::{HostEnvironment, Hosted, HostedContainer, Opening};
 pub use items::{CheckSession, DeleteKey, FindOrdinal, ReadItem, WriteBatch, WriteItem, cost_of_item};
-pub use travel::Travels;
+pub use travel::{ErrorForm, Travels, of_bytes, to_bytes};
 
 /// Whether the heat of partitions is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -52,13 +52,13 @@ pub(crate) use travels_as_itself;
 travels_as_itself!((), bool, u64, Option<u64>, Option<String>, ReplyMeta);
 
 /// The bytes of a form.
-pub(crate) fn to_bytes(form: &impl Serialize) -> Result<Vec<u8>> {
+pub fn to_bytes(form: &impl Serialize) -> Result<Vec<u8>> {
     postcard::to_stdvec(form)
         .map_err(|error| Error::internal("a command could not be encoded").with_source(error))
 }
 
 /// The form in bytes, which may come from anywhere.
-pub(crate) fn of_bytes<F: DeserializeOwned>(bytes: &[u8]) -> Result<F> {
+pub fn of_bytes<F: DeserializeOwned>(bytes: &[u8]) -> Result<F> {
     match postcard::take_from_bytes(bytes) {
         Ok((form, [])) => Ok(form),
         Ok(_) => Err(Error::bad_request("a command of another node is followed by other bytes")),
@@ -105,7 +105,7 @@ impl Caller {
 
 /// An error without its source, which is of the node where it happened.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct ErrorForm {
+pub struct ErrorForm {
     kind: ErrorKind,
     message: String,
     meta: ReplyMeta,

@@ -3,6 +3,8 @@
 //! Ranges share the charge of the page in proportion to their standalone costs, to the hundredth: their
 //! charges add up to the page's. Shared costs of the page (the merge, functions) are divided in the same way.
 
+use std::borrow::Cow;
+
 use std::time::Duration;
 
 use shardlake_partition::{QueryPage, QueryStatistics};
@@ -31,7 +33,7 @@ pub struct RangeFigures {
     pub evaluation: Duration,
     pub statistics: QueryStatistics,
     /// `None` where nothing was read.
-    pub access: Option<&'static str>,
+    pub access: Option<Cow<'static, str>>,
     /// Its standalone cost.
     pub(crate) weight: u64,
 }
@@ -48,7 +50,7 @@ impl QueryFigures {
         range.elapsed += page.elapsed;
         range.evaluation += page.evaluation;
         range.statistics.add(&page.statistics);
-        range.access = Some(page.access);
+        range.access = Some(page.access.clone());
         range.weight += weight;
     }
 

@@ -19,6 +19,7 @@
 mod explain;
 mod figures;
 mod kept_rows;
+mod loopback;
 mod policy_preview;
 mod processor_tab;
 mod query;

@@ -265,7 +265,7 @@ impl Queries {
         &'a self,
         ctx: &'a RequestContext,
         entry: &'a Arc<ContainerEntry>,
-        known: &KnownQuery,
+        known: &Arc<KnownQuery>,
         parts: &[Part],
     ) -> Result<Running<'a>> {
         let prepared = known.prepared.at(ctx.now, self.router().random().below(u64::MAX));
@@ -276,6 +276,7 @@ impl Queries {
             queries: self,
             ctx,
             entry,
+            known: known.clone(),
             prepared,
             resume_filter: None,
             access,

@@ -131,6 +131,10 @@ impl KnownQuery {
             && self.parameters == asked.parameters
     }
 
+    pub fn parameters(&self) -> &[(String, Value)] {
+        &self.parameters
+    }
+
     /// The plan for merging the partitions' rows.
     pub fn plan(&self, entry: &ContainerEntry) -> Result<Arc<QueryPlan>, SqlError> {
         if let Some(plan) = self.plan.get() {

@@ -72,6 +72,11 @@ impl Running<'_> {
 }
 
 impl FunctionSource {
+    /// The scripts of the container.
+    pub fn scripts(&self) -> &ContainerScripts {
+        &self.container
+    }
+
     pub fn open(&self) -> Box<dyn UserFunctions> {
         self.open_within(ScriptLimits::default().time)
     }

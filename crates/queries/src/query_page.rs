@@ -16,6 +16,7 @@ use shardlake_stdx::Clock;
 
 use crate::Queries;
 use crate::kept_rows::KeptPlace;
+use crate::loopback::{self, QueryForm};
 use crate::query_charge::PagePermit;
 use crate::query_functions::FunctionSource;
 use crate::query_targets::Part;
@@ -63,6 +64,7 @@ impl Running<'_> {
             permit.open_tab(tab, &part.partition)?;
         }
         Ok(PageTask {
+            travels_as: self.travels_as(part),
             part: Part { filter: self.key.within(part), ..part.clone() },
             own: self.own.clone(),
             within: self.within.clone(),
@@ -86,8 +88,21 @@ impl Running<'_> {
     }
 }
 
+impl Running<'_> {
+    /// The query as it travels to the owner of a part. What a transaction reads stays where the transaction is.
+    fn travels_as(&self, part: &Part) -> Option<Arc<QueryForm>> {
+        let is_in_transaction = self.own.is_some() || self.within.is_some();
+        (part.partition.is_elsewhere() && !is_in_transaction)
+            .then(|| Arc::new(QueryForm::of(&self.known, &self.prepared, self.key.values(self.entry))))
+    }
+}
+
 impl Queries {
     pub async fn run_page(self, task: PageTask) -> Result<QueryPage> {
+        if let Some(query) = task.travels_as.clone() {
+            // On the heap: pages that stay here do not carry it along.
+            return Box::pin(loopback::run_page(self, task, &query)).await;
+        }
         if !task.prepared.is_heavy() {
             if let Some(space) = &task.answer_space {
                 space.take(task.deadline.saturating_sub(self.router().clock().elapsed())).await?;
@@ -132,25 +147,27 @@ impl Queries {
 
 /// All inputs of a page, so that it can move to another thread.
 pub struct PageTask {
-    part: Part,
-    own: Option<Arc<OwnItems>>,
-    within: Option<TransactionView>,
-    shape: Arc<ContainerSchema>,
-    command: CommandContext,
-    prepared: PreparedQuery,
-    access: Arc<AccessPlan>,
-    functions: FunctionSource,
-    clock: Clock,
-    resume: Option<Vec<u8>>,
-    resume_filter: Option<Arc<ResumeFilter>>,
-    kept: Option<KeptRows>,
-    limits: PageLimits,
-    collects: Option<usize>,
-    page_end: Duration,
-    deadline: Duration,
-    work: Arc<PageWork>,
-    answer_space: Option<Arc<dyn AnswerSpace>>,
-    is_timed: bool,
+    pub part: Part,
+    /// The query in the form in which it travels, where the partition is open on another node.
+    pub travels_as: Option<Arc<QueryForm>>,
+    pub own: Option<Arc<OwnItems>>,
+    pub within: Option<TransactionView>,
+    pub shape: Arc<ContainerSchema>,
+    pub command: CommandContext,
+    pub prepared: PreparedQuery,
+    pub access: Arc<AccessPlan>,
+    pub functions: FunctionSource,
+    pub clock: Clock,
+    pub resume: Option<Vec<u8>>,
+    pub resume_filter: Option<Arc<ResumeFilter>>,
+    pub kept: Option<KeptRows>,
+    pub limits: PageLimits,
+    pub collects: Option<usize>,
+    pub page_end: Duration,
+    pub deadline: Duration,
+    pub work: Arc<PageWork>,
+    pub answer_space: Option<Arc<dyn AnswerSpace>>,
+    pub is_timed: bool,
 }
 
 impl PageTask {

@@ -19,6 +19,7 @@ use shardlake_model::Result;
 use shardlake_partition::{Outlook, PageWork, QueryPageRequest};
 use shardlake_sql::PageLimits;
 
+use crate::loopback::outlook_sent;
 use crate::query_targets::Part;
 use crate::running::Running;
 
@@ -74,13 +75,12 @@ impl Running<'_> {
                 clock: None,
             };
             let shape = &self.entry.shape;
-            match part
-                .partition
-                .hosted()
-                .partition()
-                .query_outlook(shape, &self.command, request, keys_max)
-                .await?
-            {
+            let partition = part.partition.hosted().partition();
+            let mut outlook = partition.query_outlook(shape, &self.command, request, keys_max).await?;
+            if part.partition.is_elsewhere() {
+                outlook = outlook_sent(outlook)?;
+            }
+            match outlook {
                 Some(outlook) => outlooks.push(outlook),
                 None => return Ok(None),
             }

@@ -10,6 +10,7 @@ use shardlake_router::ContainerEntry;
 use shardlake_sql::{AccessPlan, PreparedQuery, ResumeFilter};
 
 use crate::Queries;
+use crate::query_cache::KnownQuery;
 use crate::query_key::QueryKey;
 
 /// The state shared by all pages and partitions of one request.
@@ -17,6 +18,7 @@ pub struct Running<'a> {
     pub queries: &'a Queries,
     pub ctx: &'a RequestContext,
     pub entry: &'a Arc<ContainerEntry>,
+    pub known: Arc<KnownQuery>,
     pub prepared: PreparedQuery,
     /// The position of a client that merges.
     pub resume_filter: Option<Arc<ResumeFilter>>,

@@ -72,6 +72,11 @@ impl PartitionHandle {
         }
     }
 
+    /// Whether it is open on another node, or reached as if it were.
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(self.0.target, Target::Loopback(_))
+    }
+
     pub fn uid(&self) -> PartitionUid {
         self.hosted().partition().uid
     }

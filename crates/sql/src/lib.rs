@@ -54,8 +54,8 @@ pub use bind::{ComputedProperties, check_parameters};
 pub use builder::{BuiltQuery, Compared, ItemQuery, Predicate, SortKey, ValuePath};
 pub use error::{LanguageLimit, Location, QueryFeature, Rule, SqlError};
 pub use execute::{
-    Alike, DistinctHash, Execution, Flow, KeptRows, PageLimits, PageOutput, ResumeFilter, Rows, SortValue,
-    compare_sort_keys, distinct_hash, resumes_at,
+    Alike, Collected, DistinctHash, Execution, Flow, KeptRows, PageLimits, PageOutput, ResumeFilter, Rows,
+    SortValue, compare_sort_keys, distinct_hash, resumes_at,
 };
 pub use filter::{Condition, Filter, FilterQuery, Row, parse_condition, parse_filter_query};
 pub use hint::with_hint;

@@ -101,6 +101,15 @@ impl PreparedQuery {
         PreparedQuery { shared: self.shared.clone(), now, random_seed, in_any_order: self.in_any_order }
     }
 
+    /// The time and the seed of its execution.
+    pub fn moment(&self) -> (Timestamp, u64) {
+        (self.now, self.random_seed)
+    }
+
+    pub fn comes_in_any_order(&self) -> bool {
+        self.in_any_order
+    }
+
     /// Whether the query stays as it is while its text, its parameters and the container do, and is worth keeping: none of
     /// its constants depends on the time, and none is large.
     pub fn is_lasting(&self) -> bool {

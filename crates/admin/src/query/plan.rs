@@ -98,7 +98,7 @@ fn counts_sorted(reply: &QueryReply, figures: &QueryFigures) -> bool {
 
 /// The way items were reached, or the access of the index.
 fn access_label(figures: &QueryFigures) -> String {
-    let mut taken: Vec<&str> = figures.ranges.iter().filter_map(|range| range.access).collect();
+    let mut taken: Vec<&str> = figures.ranges.iter().filter_map(|range| range.access.as_deref()).collect();
     taken.sort_unstable();
     taken.dedup();
     if taken.is_empty() { figures.access.trim().to_owned() } else { taken.join("; ") }

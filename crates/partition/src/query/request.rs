@@ -1,5 +1,6 @@
 //! A request for a page of a query, and the page.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ pub struct QueryPage {
     /// on the rounds.
     pub stops_early: bool,
     /// Description of the access taken.
-    pub access: &'static str,
+    pub access: Cow<'static, str>,
     /// A path whose items should be counted from now on: index and path hash.
     pub wants_counter: Option<(u16, u64)>,
     /// Set by the caller that runs the page, where it was requested.

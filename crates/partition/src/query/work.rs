@@ -7,10 +7,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde::{Deserialize, Serialize};
 use shardlake_sql::Meter;
 
 /// Work of a page; charges and metrics are computed from it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct QueryStatistics {
     pub postings_read: u64,
     /// Entries met in the order of an index that are of items out of scope, and items that were put in its order instead of

@@ -4,6 +4,7 @@
 //! Planning uses the equalities like equalities in the text, so that composite indexes which begin with the
 //! partition key serve both. They are then removed from the filter: every item of the scope meets them.
 
+use serde::{Deserialize, Serialize};
 use shardlake_document::Value;
 use shardlake_model::IndexPathSegment;
 
@@ -14,7 +15,7 @@ use super::{IndexFilter, IndexRef, Leaf, LookupClass};
 use crate::prepared::PreparedQuery;
 
 /// A value that all items of a scope have under a path.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeyValue {
     pub path: Vec<String>,
     pub value: Value,

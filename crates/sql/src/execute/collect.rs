@@ -21,10 +21,12 @@ use crate::error::SqlError;
 use crate::evaluate::scope::Scope;
 use crate::value::context::EvaluationContext;
 use crate::value::meter::COPIED_BYTES_PER_STEP;
+use serde::{Deserialize, Serialize};
 
 /// Limit on rows kept at a time to skip for `OFFSET`, beyond the page.
 const SKIPPED_AT_ONCE: u64 = 50_000;
 
+#[derive(Serialize, Deserialize)]
 pub(super) struct Collector {
     limits: PageLimits,
     /// Limit on useful entries.
@@ -48,6 +50,7 @@ pub(super) struct Collector {
     appeared: u64,
 }
 
+#[derive(Serialize, Deserialize)]
 enum Kind {
     /// No entry from `smallest_lost` on is kept: it belongs to a later page.
     Rows {
@@ -56,7 +59,8 @@ enum Kind {
         smallest_lost: Option<EntryKey>,
     },
     Groups(Groups),
-    /// Rows that an earlier page has collected.
+    /// Rows that an earlier page has collected. They do not leave the process.
+    #[serde(skip)]
     Kept(KeptRows),
 }
 

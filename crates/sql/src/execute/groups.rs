@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use serde::{Deserialize, Serialize};
 use shardlake_document::Value;
 
 use super::distinct_hash::{DistinctHash, distinct_hash};
@@ -24,6 +25,7 @@ use crate::value::aggregate::Accumulator;
 use crate::value::context::EvaluationContext;
 use crate::value::user_functions;
 
+#[derive(Serialize, Deserialize)]
 pub(super) struct Groups {
     found: BTreeMap<EntryKey, Group>,
     /// Groups from this place on are not kept: they belong to a later page.
@@ -36,6 +38,7 @@ pub(super) struct Groups {
     appeared: u64,
 }
 
+#[derive(Serialize, Deserialize)]
 struct Group {
     keys: Vec<Value>,
     accumulators: Vec<Accumulator>,

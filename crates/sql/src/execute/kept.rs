@@ -8,6 +8,7 @@ use super::limits::PageLimits;
 use super::sort_value::SortValue;
 use super::state::{Resume, State, resume_alike, resume_keys};
 use crate::value::datum::value_size;
+use serde::{Deserialize, Serialize};
 
 /// Bytes of rows that are kept for later pages.
 pub(super) const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -15,7 +16,7 @@ pub(super) const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
 const ENTRY_BYTES: usize = 96;
 
 /// The place of an entry in the order of the results.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct EntryKey {
     /// Values, with true for descending ones.
     pub keys: Vec<(SortValue, bool)>,
@@ -77,6 +78,7 @@ impl PartialEq for EntryKey {
 impl Eq for EntryKey {}
 
 /// A row to be returned.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Entry {
     /// Empty for a group without a row.
     pub text: Vec<u8>,

@@ -40,6 +40,7 @@ use std::fmt;
 use std::ops::ControlFlow::{Break, Continue};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use shardlake_document::{ItemView, Value};
 
 use crate::bound::{BoundQuery, Slot};
@@ -93,6 +94,15 @@ pub struct Execution {
     meter: Arc<Meter>,
     /// Queries over the whole result of this one, from the inside out.
     around: Vec<Around>,
+}
+
+/// The rows of an execution, to be merged elsewhere.
+#[derive(Serialize, Deserialize)]
+pub struct Collected {
+    ordered: bool,
+    rows: Rows,
+    state: State,
+    collector: Option<Collector>,
 }
 
 impl fmt::Debug for Execution {
@@ -197,6 +207,22 @@ impl Execution {
     /// Sets the user-defined functions.
     pub fn calling(self, functions: Box<dyn UserFunctions>) -> Self {
         Execution { calls: Some(RefCell::new(Calls::new(functions))), ..self }
+    }
+
+    /// The rows that it has collected so far.
+    pub fn into_collected(self) -> Collected {
+        Collected { ordered: self.ordered, rows: self.rows, state: self.state, collector: self.collector }
+    }
+
+    /// An execution of the query that has collected these rows.
+    pub fn of_collected(
+        query: &PreparedQuery,
+        limits: PageLimits,
+        collected: Collected,
+    ) -> Result<Self, SqlError> {
+        let Collected { ordered, rows, state, collector } = collected;
+        let execution = Execution::collecting(query, limits, ordered, None)?;
+        Ok(Execution { rows, state, collector, ..execution })
     }
 
     /// Without user-defined functions, to be merged: an execution that waits for others must not hold a

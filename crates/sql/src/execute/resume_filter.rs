@@ -3,6 +3,7 @@
 //! Such a client cannot return a page's token in the middle of the page. It names the sort keys of the last
 //! row that it used, and, if that row came from this partition, the row's item.
 
+use serde::{Deserialize, Serialize};
 use shardlake_document::Value;
 use shardlake_stdx::codec::Writer;
 
@@ -14,7 +15,7 @@ use crate::evaluate::scope::Scope;
 use crate::prepared::PreparedQuery;
 
 /// A position in the order of a query, before its first wanted row.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ResumeFilter {
     keys: Vec<ResumeKey>,
     /// Which of the rows with exactly these keys are wanted.
@@ -23,7 +24,7 @@ pub struct ResumeFilter {
 
 /// Which rows with the keys of a position are wanted. Such rows are ordered by the ordinals of their items, backwards where the
 /// first key descends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Alike {
     All,
     None,

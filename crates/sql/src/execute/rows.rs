@@ -1,6 +1,7 @@
 //! Rows as JSON text, written without intermediate copies; or stored bodies of items, if a query asks for
 //! them.
 
+use serde::{Deserialize, Serialize};
 use shardlake_document::{NESTING_CEILING, ParseLimits, Value, write_json_string};
 
 use super::limits::PageLimits;
@@ -20,7 +21,7 @@ const PART_BYTES: usize = 32 << 10;
 
 /// Consecutive rows, in parts. A page grows without being copied. A writer of an answer releases each part
 /// once it is written ([`Rows::into_parts`]), so that a page is never in memory twice.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Rows {
     parts: Vec<RowsPart>,
     len: usize,
@@ -28,7 +29,7 @@ pub struct Rows {
 }
 
 /// Rows in one buffer. A row that is larger than a part has its own part.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct RowsPart {
     /// The number of its first row among all rows.
     first: usize,

@@ -5,6 +5,7 @@
 
 use std::cmp::Ordering;
 
+use serde::{Deserialize, Serialize};
 use shardlake_document::{Value, compare};
 
 use super::distinct_hash::{DistinctHash, distinct_hash};
@@ -14,7 +15,7 @@ use crate::evaluate::evaluate;
 use crate::evaluate::scope::Scope;
 
 /// A sort key of a row.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum SortValue {
     Scalar(Value),
     Array(DistinctHash),

@@ -13,6 +13,7 @@
 
 use std::cmp::Ordering;
 
+use serde::{Deserialize, Serialize};
 use shardlake_document::{Value, decode_ordered, encode_ordered};
 use shardlake_stdx::codec::{Reader, Writer};
 
@@ -27,7 +28,7 @@ const KEY_BYTES_MAX: usize = 400;
 /// The bytes of a key whose value is empty.
 const RESUME_KEY_BYTES_MIN: usize = 3;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct State {
     /// Rows still to skip for `OFFSET`.
     pub skip: u64,
@@ -39,7 +40,7 @@ pub(super) struct State {
 }
 
 /// The returned rows of a query that collects.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum Resume {
     Start,
     Hash(u128),
@@ -47,7 +48,7 @@ pub(super) enum Resume {
 }
 
 /// A sort key of the last row, or the start of it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum ResumeKey {
     Whole(SortValue),
     StartOf(String),

@@ -20,6 +20,11 @@ pub fn parse_query(text: &str) -> Result<Query, SqlError> {
 }
 
 impl Query {
+    /// The query of a text; with the stored bodies of items as its rows, where it was made for them.
+    pub fn of_text(text: &str, wants_bodies: bool) -> Result<Query, SqlError> {
+        Ok(Query { wants_bodies, ..parse_query(text)? })
+    }
+
     /// `SELECT *` whose rows are the stored bodies of items. Its text only identifies it.
     pub(crate) fn of_bodies(tree: ast::Query) -> Query {
         let text = format!("{}\n-- bodies", printer::print_query(&tree));
@@ -27,7 +32,8 @@ impl Query {
         Query { text: text.into(), tree: Arc::new(tree), template, wants_bodies: true }
     }
 
-    pub(crate) fn wants_bodies(&self) -> bool {
+    /// Whether its rows are the stored bodies of items.
+    pub fn wants_bodies(&self) -> bool {
         self.wants_bodies
     }
 

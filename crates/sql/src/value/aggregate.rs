@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use serde::{Deserialize, Serialize};
 use shardlake_document::{TypeTag, Value, compare, encode_ordered};
 
 use crate::error::SqlError;
@@ -23,7 +24,7 @@ pub enum AggregateFunction {
     Sum,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Accumulator {
     Count {
         counts_true_only: bool,
