@@ -70,6 +70,8 @@ impl Acknowledged {
     pub fn queue(&self, seq: Seq, lsn: u64, counters: Counters) {
         // A panic under this lock has at worst left a commit out of the totals.
         let mut queued = self.queued.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_next = |last: &Queued| last.seq < seq && last.lsn < lsn;
+        assert!(queued.back().is_none_or(is_next), "commits count in their order");
         queued.push_back(Queued { seq, lsn, counters });
         self.last_queued.store(lsn, Ordering::SeqCst);
     }
@@ -93,6 +95,7 @@ impl Acknowledged {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn counters(items: u64) -> Counters {
         Counters { items, size_bytes: items * 100, next_ordinal: items }
@@ -109,5 +112,38 @@ mod tests {
         acknowledged.follow(9);
         acknowledged.follow(8);
         assert_eq!((acknowledged.lsn(), acknowledged.items()), (6, 12), "nothing goes back");
+    }
+
+    proptest! {
+        #[test]
+        fn totals_are_those_of_the_last_acknowledged_commit(
+            gaps in prop::collection::vec(1..4u64, 1..30), looks in prop::collection::vec(0..120u64, 0..20),
+        ) {
+            let acknowledged = Acknowledged::new(10, counters(5));
+            let (mut seq, mut commits) = (0, vec![(0, 10, 5)]);
+            for (number, gap) in gaps.iter().enumerate() {
+                seq += gap;
+                let (lsn, items) = (11 + number as u64, 5 + (number as u64 * 7) % 4);
+                acknowledged.queue(seq, lsn, counters(items));
+                commits.push((seq, lsn, items));
+            }
+            let mut furthest = 0;
+            for look in looks {
+                acknowledged.follow(look);
+                furthest = furthest.max(look);
+                let (_, lsn, items) = *commits.iter().rfind(|(seq, ..)| *seq <= furthest).expect("the first");
+                prop_assert_eq!((acknowledged.lsn(), acknowledged.items()), (lsn, items));
+                prop_assert_eq!(acknowledged.size_bytes(), items * 100);
+                prop_assert_eq!(acknowledged.is_behind(), furthest < seq);
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "commits count in their order")]
+    fn a_commit_behind_a_later_one_is_no_commit() {
+        let acknowledged = Acknowledged::new(0, counters(0));
+        acknowledged.queue(7, 1, counters(1));
+        acknowledged.queue(7, 2, counters(2));
     }
 }

@@ -58,3 +58,53 @@ pub(crate) fn read_reply(
     let meta = origin.meta(charge.0, item.lsn());
     Ok(ItemReply::of(Outcome::Read, Some(item), meta))
 }
+
+#[cfg(test)]
+mod tests {
+    use shardlake_model::ETagCondition;
+    use shardlake_stdx::Guid;
+
+    use super::*;
+    use crate::test_fixture::{Fixture, command};
+
+    const OTHER: Guid = Guid([9; 16]);
+
+    async fn stored(fixture: &Fixture) -> StoredItem {
+        fixture.upsert("a", "1").await.expect("written");
+        let (command, logical, conditions) = (command(), fixture.logical(), Preconditions::default());
+        let read = fixture.partition.read(&fixture.shape, &command, &logical, "a", &conditions).await;
+        read.expect("there").item.expect("a read has an item")
+    }
+
+    #[tokio::test]
+    async fn conditions_decide_on_writes_and_reads() {
+        let fixture = Fixture::new().await;
+        let item = stored(&fixture).await;
+        let (own, other) = (
+            || Some(ETagCondition::OneOf(vec![item.etag().to_string()])),
+            || Some(ETagCondition::OneOf(vec![OTHER.to_string()])),
+        );
+        let any = || Some(ETagCondition::Any);
+        for (if_match, if_none_match, may_write, read) in [
+            (None, None, true, Ok(Outcome::Read)),
+            (own(), None, true, Ok(Outcome::Read)),
+            (any(), None, true, Ok(Outcome::Read)),
+            (other(), None, false, Err(ErrorKind::PreconditionFailed)),
+            (None, other(), true, Ok(Outcome::Read)),
+            (None, own(), false, Ok(Outcome::NotModified)),
+            (None, any(), false, Ok(Outcome::NotModified)),
+            (own(), own(), false, Ok(Outcome::NotModified)),
+            (other(), own(), false, Ok(Outcome::NotModified)),
+        ] {
+            let conditions = Preconditions { if_match, if_none_match };
+            let checked = check_write(&item, &conditions).map_err(|error| error.kind());
+            let expected = if may_write { Ok(()) } else { Err(ErrorKind::PreconditionFailed) };
+            assert_eq!(checked, expected, "{conditions:?}");
+            let origin = fixture.partition.core().origin();
+            let reply = read_reply(origin, &fixture.shape, &command(), item.clone(), &conditions);
+            let outcome = reply.map(|reply| (reply.outcome, reply.meta.item_lsn));
+            let outcome = outcome.map_err(|error| error.kind());
+            assert_eq!(outcome, read.map(|read| (read, item.lsn())), "{conditions:?}");
+        }
+    }
+}

@@ -104,6 +104,7 @@ pub(crate) async fn read_changes(
     if page.found.last_lsn == look.after {
         check_position(core, &snapshot, look.after).await?;
     }
+    debug_assert!(page.found.last_lsn >= look.after, "a reader never goes back");
     page.found.is_last = true;
     Ok(page.found)
 }
@@ -131,6 +132,7 @@ pub(crate) async fn last_before(
     // Over a slow store, many looks at once take as long as one.
     let ways = if snapshot.reads_at_once() { 2 } else { 16 };
     while low < high {
+        debug_assert!(low < high, "each look leaves less to look at");
         let step = (high - low).div_ceil(ways);
         let looks: Vec<u64> =
             (1..ways).map(|look| low + look * step).take_while(|look| *look <= high).collect();

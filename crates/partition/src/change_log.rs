@@ -175,6 +175,8 @@ fn read_operation(reader: &mut Reader<'_>) -> Option<LogOperation> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     fn entry() -> LogEntry {
         let operation =
@@ -236,5 +238,94 @@ mod tests {
             "017b00000000000000020000000000000063000000000000000a00000000000000020000000109000000000000000400000000000000\
              0300000061626304090000000000000004000000000000000000000024f349e6"
         );
+    }
+
+    /// The item under each key after operations: its ordinal; and how many versions from before ended.
+    fn replayed(operations: &[LogOperation], lsn: u64) -> (BTreeMap<Vec<u8>, u64>, usize) {
+        let (mut items, mut ended) = (BTreeMap::new(), 0);
+        for LogOperation { kind, ordinal, previous_lsn, key } in operations {
+            ended += usize::from(*previous_lsn > 0 && *previous_lsn != lsn);
+            match kind {
+                ChangeKind::Create | ChangeKind::Replace => drop(items.insert(key.clone(), *ordinal)),
+                ChangeKind::Delete | ChangeKind::Expire => drop(items.remove(key)),
+            }
+        }
+        (items, ended)
+    }
+
+    /// A transaction over three items, two of which exist, one of them expired.
+    fn operations(acts: &[(u8, bool)], lsn: u64) -> Vec<LogOperation> {
+        let (mut next, mut operations) = (100, Vec::new());
+        // LSN and ordinal of each item, and whether its time has run out.
+        let mut items = [Some((3, 1, false)), Some((4, 2, true)), None];
+        for (number, puts) in acts {
+            let (place, key) = (usize::from(number % 3), vec![number % 3]);
+            let mut push = |kind, ordinal, previous_lsn| {
+                operations.push(LogOperation { kind, ordinal, previous_lsn, key: key.clone() });
+            };
+            match (items[place], puts) {
+                (Some((previous, ordinal, false)), true) => {
+                    push(ChangeKind::Replace, ordinal, previous);
+                    items[place] = Some((lsn, ordinal, false));
+                }
+                (old, true) => {
+                    if let Some((previous, ordinal, _)) = old {
+                        push(ChangeKind::Expire, ordinal, previous);
+                    }
+                    next += 1;
+                    push(ChangeKind::Create, next, 0);
+                    items[place] = Some((lsn, next, false));
+                }
+                (Some((previous, ordinal, is_expired)), false) => {
+                    push(if is_expired { ChangeKind::Expire } else { ChangeKind::Delete }, ordinal, previous);
+                    items[place] = None;
+                }
+                (None, false) => {}
+            }
+        }
+        operations
+    }
+
+    proptest! {
+        #[test]
+        fn net_operations_leave_the_same_items(
+            acts in prop::collection::vec((any::<u8>(), any::<bool>()), 0..20),
+        ) {
+            let all = operations(&acts, 9);
+            let net = net(all.clone(), 9);
+            let (items, ended) = replayed(&all, 9);
+            prop_assert_eq!(replayed(&net, 9), (items, ended));
+            let mut keys: Vec<_> =
+                net.iter().filter(|one| one.kind != ChangeKind::Expire).map(|one| &one.key).collect();
+            keys.sort_unstable();
+            prop_assert!(keys.windows(2).all(|pair| pair[0] != pair[1]), "one operation per item: {:?}", net);
+            prop_assert!(net.iter().all(|one| one.previous_lsn < 9), "versions of its own never show");
+            let gained = |list: &[LogOperation]| -> i64 {
+                list.iter().map(|one| match one.kind {
+                    ChangeKind::Create => 1,
+                    ChangeKind::Replace => 0,
+                    ChangeKind::Delete | ChangeKind::Expire => -1,
+                }).sum()
+            };
+            prop_assert_eq!(gained(&net), gained(&all));
+        }
+
+        #[test]
+        fn entries_of_any_kind_survive(
+            lsn in 1..u64::MAX, times in any::<u64>(), acts in prop::collection::vec((any::<u8>(), any::<bool>()), 0..20),
+        ) {
+            let counters = Counters { items: lsn / 2, size_bytes: lsn, next_ordinal: times };
+            let entry = LogEntry { timestamp_ms: times, counters, operations: operations(&acts, lsn) };
+            prop_assert_eq!(LogEntry::decode(&entry.encode()).expect("its own"), entry.clone());
+            let halves = [entry.part(|key| key == [0]), entry.part(|key| key != [0])];
+            let [mut joined, other] = halves;
+            joined.join(other);
+            let sorted = |entry: &LogEntry| {
+                let mut operations = entry.operations.clone();
+                operations.sort_by_key(|one| (one.key.clone(), one.ordinal, one.kind as u8, one.previous_lsn));
+                operations
+            };
+            prop_assert_eq!(sorted(&joined), sorted(&entry));
+        }
     }
 }

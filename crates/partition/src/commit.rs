@@ -421,6 +421,7 @@ pub(crate) fn queue_together(
     commits: &mut [Together<'_>],
     (turn, under_way): (Option<RowsPermit>, UnderWay),
 ) -> Result<PendingCommit> {
+    assert!(!commits.is_empty(), "something is committed");
     let mut batch = Batch::new();
     let mut all_marks = Vec::with_capacity(commits.len());
     for Together { core, sequencer, planned } in commits.iter_mut() {
@@ -476,7 +477,9 @@ pub(crate) fn commit_time<'s>(
     turns: impl IntoIterator<Item = &'s Sequencer>,
 ) -> Timestamp {
     let last_ms = turns.into_iter().map(|sequencer| sequencer.timestamp_ms).max().unwrap_or(0);
-    under_way.time().max(task.now).max(Timestamp(last_ms))
+    let time = under_way.time().max(task.now).max(Timestamp(last_ms));
+    debug_assert!(time.milliseconds() >= last_ms, "times never go down in a log");
+    time
 }
 
 /// Settings of a plan, from its partition and its purpose.
@@ -522,6 +525,52 @@ impl Setup {
             oldest: sequencer.oldest.as_deref(),
             base,
             switches,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shardlake_model::ErrorKind;
+
+    use super::*;
+    use crate::change_log::{ChangeKind, Counters, LogOperation};
+    use crate::due::Due;
+    use crate::test_fixture::Fixture;
+
+    /// A first commit, which creates one item and has no row.
+    fn planned(lsn: u64, items: u64) -> PlannedCommit {
+        let mut batch = Batch::new();
+        batch.put(b"row".to_vec(), b"of a commit that must not be".to_vec());
+        let operation = LogOperation { kind: ChangeKind::Create, ordinal: 1, previous_lsn: 0, key: vec![1] };
+        PlannedCommit {
+            lsn,
+            batch,
+            timestamp_ms: u64::MAX,
+            counters: Counters { items, size_bytes: 100, next_ordinal: 2 },
+            operations: vec![operation],
+            writes: Vec::new(),
+            counts: Vec::new(),
+            recorded: Vec::new(),
+            due: Due::NEVER,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_commit_that_contradicts_an_invariant_is_not_queued() {
+        // An LSN is left out; the totals do not follow; the log has an item that is not written.
+        for wrong in [planned(2, 1), planned(1, 2), planned(1, 1)] {
+            let fixture = Fixture::new().await;
+            let core = fixture.partition.core().clone();
+            let writer = tokio::spawn(async move {
+                let mut sequencer = core.sequencer.hold().await;
+                let under_way = core.times.begin();
+                queue(&core, &mut sequencer, wrong, (None, under_way)).map(drop)
+            });
+            assert!(writer.await.expect_err("it panics").is_panic());
+            let error = fixture.partition.check_open().expect_err("it has ended");
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
+            assert_eq!(fixture.shard.view().get(b"row").await.expect("readable"), None);
         }
     }
 }

@@ -210,6 +210,7 @@ fn look_at(
     live: &[Option<Bytes>],
 ) -> Result<()> {
     let lsn = keys::log_lsn(&row.0)?;
+    debug_assert!(step.last.is_none_or(|last| last < lsn), "entries come in the order of the log");
     step.last = Some(lsn);
     let mut needed = HashSet::new();
     for (place, (operation, live)) in entry.operations.iter().zip(live).enumerate() {

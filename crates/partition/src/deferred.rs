@@ -55,3 +55,36 @@ impl Deferred {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use shardlake_model::{Error, ErrorKind};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_last_wait_of_each_kind_and_partition_stands_for_the_earlier_ones() {
+        let (deferred, waited) = (Deferred::default(), Arc::new(AtomicUsize::new(0)));
+        let wait = |by: usize| -> Wait {
+            let waited = waited.clone();
+            Box::pin(async move {
+                waited.fetch_add(by, Ordering::Relaxed);
+                Ok(())
+            })
+        };
+        deferred.note_commit(PartitionUid(1), wait(1));
+        deferred.note_commit(PartitionUid(1), wait(10));
+        deferred.note_met(PartitionUid(1), wait(100));
+        deferred.note_commit(PartitionUid(2), wait(1000));
+        deferred.wait().await.expect("acknowledged");
+        assert_eq!(waited.load(Ordering::Relaxed), 1110);
+        deferred.wait().await.expect("nothing is left");
+        assert_eq!(waited.load(Ordering::Relaxed), 1110);
+        deferred
+            .note_met(PartitionUid(2), Box::pin(async { Err(Error::new(ErrorKind::Unavailable, "lost")) }));
+        assert_eq!(deferred.wait().await.expect_err("lost").kind(), ErrorKind::Unavailable);
+    }
+}

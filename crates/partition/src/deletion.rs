@@ -103,6 +103,7 @@ impl Deletion {
         if deleted.is_superseded {
             return Ok(deleted);
         }
+        debug_assert!(self.found.is_sorted(), "the items of a logical partition come together");
         let mut last_owner: Option<&[u8]> = None;
         for (place, key) in self.found.iter().enumerate() {
             if transaction.postings() >= self.rows_max {

@@ -116,3 +116,55 @@ impl Expiry {
         self.swept.get().min(self.written.get())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(timestamp_seconds: u64, ttl_seconds: Option<i32>) -> Envelope {
+        Envelope {
+            lsn: 1,
+            timestamp_seconds,
+            etag: shardlake_stdx::Guid([0; 16]),
+            ordinal: 1,
+            ttl_seconds,
+            json_size_bytes: 100,
+            is_altered: false,
+        }
+    }
+
+    #[test]
+    fn an_items_own_time_counts_before_the_default() {
+        assert_eq!(own_end(&item(100, Some(5))), Some(105));
+        assert_eq!(own_end(&item(100, Some(-1))), None, "it lives for ever");
+        assert_eq!(own_end(&item(100, None)), None);
+        assert_eq!(own_end(&item(u64::MAX, Some(5))), Some(u64::MAX));
+        let mut due = Due::NEVER;
+        [item(100, Some(50)), item(90, None), item(120, Some(7)), item(80, Some(-1))]
+            .iter()
+            .for_each(|item| due.note(item));
+        assert_eq!(due, Due { own: 127, oldest: 90 });
+        assert_eq!(due.at(None), None, "time to live is off");
+        assert_eq!(due.at(Some(-1)), Some(127), "only items with a time of their own");
+        assert_eq!(due.at(Some(10)), Some(100));
+        assert_eq!(due.at(Some(1000)), Some(127));
+        assert_eq!(Due::NEVER.at(Some(1)), None);
+        assert_eq!(Due::UNKNOWN.at(Some(1)), Some(0), "a first sweep has to look");
+        assert_eq!(due.min(Due { own: 200, oldest: 3 }), Due { own: 127, oldest: 3 });
+    }
+
+    #[test]
+    fn a_record_holds_the_findings_of_a_sweep_and_the_writes_since() {
+        let empty = Expiry::of_partition(true, true);
+        assert_eq!((empty.due(), empty.is_queued, empty.purged()), (Due::NEVER, true, 0));
+        let expiry = Expiry::of_partition(false, false);
+        assert_eq!(expiry.due(), Due::UNKNOWN);
+        expiry.swept.set(Due { own: 50, oldest: 70 });
+        expiry.note(Due::NEVER);
+        assert_eq!(expiry.due(), Due { own: 50, oldest: 70 });
+        expiry.note(Due { own: 60, oldest: 65 });
+        assert_eq!(expiry.due(), Due { own: 50, oldest: 65 });
+        expiry.swept.set(Due::NEVER);
+        assert_eq!(expiry.due(), Due { own: 60, oldest: 65 }, "writes that the sweep did not see");
+    }
+}

@@ -41,3 +41,25 @@ impl KeyList {
         self.ends.into_iter().map(key).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_made_of_parts_and_may_be_taken_off() {
+        let mut keys = KeyList::default();
+        keys.push(&[b"a", b"bc"]);
+        keys.push(&[]);
+        keys.push(&[b"d"]);
+        assert_eq!(keys.last(), b"d");
+        keys.pop();
+        assert_eq!(keys.last(), b"");
+        keys.push(&[b"e", b"", b"f"]);
+        assert_eq!(keys.finish(), [&b"abc"[..], b"", b"ef"]);
+        let mut one = KeyList::default();
+        one.push(&[b"x"]);
+        one.pop();
+        assert_eq!(one.finish(), Vec::<Bytes>::new());
+    }
+}

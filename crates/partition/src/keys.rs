@@ -272,7 +272,10 @@ pub(crate) fn unique_key(
 ) -> Vec<u8> {
     let mut key = header(uid, UNIQUE_KEYS, 64);
     match slot {
-        UniqueSlot::Place(place) => key.push(place),
+        UniqueSlot::Place(place) => {
+            assert!(place < HASHED_SLOT, "a container has fewer unique keys by place");
+            key.push(place);
+        }
         UniqueSlot::Hash(hash) => {
             key.push(HASHED_SLOT);
             key.extend_from_slice(&hash.to_be_bytes());

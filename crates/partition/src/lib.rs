@@ -70,6 +70,8 @@ mod item;
 mod key_list;
 mod keys;
 mod log_marks;
+#[cfg(test)]
+mod model_tests;
 mod narrowing;
 mod oldest;
 mod operation;

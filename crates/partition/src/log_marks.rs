@@ -83,6 +83,7 @@ impl LogMarks {
     /// An entry was compacted that has an operation on this item.
     pub fn note_compacted(&mut self, key: &[u8], lsn: u64) {
         let place = self.spans.partition_point(|span| &span.start[..] <= key).saturating_sub(1);
+        debug_assert!(self.spans[place].start[..] <= *key, "the first span begins with the hash space");
         let past = &mut self.spans[place].past;
         past.compacted_to = past.compacted_to.max(lsn);
     }
@@ -100,6 +101,11 @@ impl LogMarks {
     /// Marks of a partition that is made of others: the first's from its start on, and so on. Its
     /// own commits come above `last`.
     pub fn of_sources(sources: &[(Vec<u8>, &LogMarks)], last: u64) -> LogMarks {
+        assert!(!sources.is_empty(), "a partition is made of others, or has default marks");
+        debug_assert!(
+            sources.is_sorted_by(|one, next| one.0 < next.0),
+            "sources come in the order of the hash"
+        );
         let joined_to = match sources {
             [(_, only)] => only.joined_to,
             _ => last,
@@ -161,6 +167,7 @@ fn parse(bytes: &[u8]) -> Option<LogMarks> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn past(compacted_to: u64, versions_from: u64) -> Past {
         Past { compacted_to, versions_from }
@@ -218,5 +225,59 @@ mod tests {
             "01000000000000000000000000000000000900000000000000090000000000000002000000000000000100000000000000\
              0200000000000000010000006d03000000000000000400000000000000456e332f"
         );
+    }
+
+    /// The pasts of every place of a small hash space, by brute force.
+    type Places = Vec<Past>;
+
+    fn all_places(marks: &LogMarks) -> Places {
+        (0..=u8::MAX).map(|place| marks.past_of(&[place], Some(&[place]))).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn cut_and_joined_marks_know_the_past_of_every_place(
+            cuts in prop::collection::btree_set(1..u8::MAX, 0..5),
+            noted in prop::collection::vec((any::<u8>(), 1..100u64), 0..30),
+            kept_from in prop::option::of(1..50u64),
+            range in (any::<u8>(), any::<u8>()),
+        ) {
+            // Marks of several partitions, each with a past of its own, and those of all of them.
+            let starts: Vec<u8> = std::iter::once(0).chain(cuts).collect();
+            let parts: Vec<LogMarks> =
+                starts.iter().map(|start| marks(u64::from(*start), 5 + u64::from(*start))).collect();
+            let sources: Vec<(Vec<u8>, &LogMarks)> =
+                starts.iter().map(|start| vec![*start]).zip(&parts).collect();
+            let mut joined = LogMarks::of_sources(&sources, 300);
+            let mut places: Places = (0..=u8::MAX).map(|place| {
+                let owner = starts.iter().rposition(|start| *start <= place).expect("the first is 0");
+                past(u64::from(starts[owner]), 5 + u64::from(starts[owner]))
+            }).collect();
+            prop_assert_eq!(&all_places(&joined), &places);
+            prop_assert_eq!(joined.joined_to, if parts.len() > 1 { 300 } else { 0 });
+            // A noted entry moves the past of the whole span that its item is in, and of no other.
+            for (key, lsn) in noted {
+                let owner = starts.iter().rposition(|start| *start <= key).expect("the first is 0");
+                let end = starts.get(owner + 1).map_or(256, |end| usize::from(*end));
+                joined.note_compacted(&[key], lsn);
+                for place in &mut places[usize::from(starts[owner])..end] {
+                    place.compacted_to = place.compacted_to.max(lsn);
+                }
+            }
+            if let Some(lsn) = kept_from {
+                joined.keep_versions_from(Some(lsn));
+                places.iter_mut().for_each(|place| place.versions_from = lsn);
+            }
+            let stored = LogMarks::decode(&joined.encode()).expect("its own");
+            let found = all_places(&stored);
+            for (place, (found, least)) in found.iter().zip(&places).enumerate() {
+                prop_assert!(found.compacted_to >= least.compacted_to, "place {}", place);
+                prop_assert_eq!(found.versions_from, least.versions_from);
+            }
+            let (low, high) = (range.0.min(range.1), range.0.max(range.1));
+            let whole = found[usize::from(low)..usize::from(high).max(usize::from(low) + 1)]
+                .iter().copied().reduce(Past::least).expect("one place at least");
+            prop_assert_eq!(stored.past_of(&[low], Some(&[high])), whole);
+        }
     }
 }

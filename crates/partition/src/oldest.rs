@@ -90,6 +90,10 @@ impl Oldest {
     /// All items of the gap below an ordinal were found, unless others have found them before.
     pub fn fill(&mut self, gap: &Range<u64>, found: Vec<Placed>, read_to: u64) {
         if self.gap.start == gap.start && self.gap.end >= read_to {
+            debug_assert!(
+                self.known.iter().chain(&found).is_sorted_by(|one, next| one.ordinal < next.ordinal),
+                "items are known in the order of creation"
+            );
             self.known.extend(found);
             self.gap.start = read_to;
         }
@@ -105,6 +109,7 @@ fn remove(list: &mut VecDeque<Placed>, ordinal: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn placed(ordinal: u64) -> Placed {
         Placed { ordinal, key: Bytes::from(format!("p{ordinal}")) }
@@ -141,5 +146,42 @@ mod tests {
         }
         assert_eq!(oldest.gap(), 0..LIST_MAX as u64 + 1);
         assert!(oldest.newer.is_empty());
+    }
+
+    proptest! {
+        /// Creations, removals and looks at the gap, against a list of all items.
+        #[test]
+        fn nothing_is_known_that_is_not_there(
+            existing in prop::collection::btree_set(0..40u64, 0..20),
+            acts in prop::collection::vec((0..3u8, any::<prop::sample::Index>(), 1..5usize), 0..60),
+        ) {
+            let mut all: Vec<u64> = existing.into_iter().collect();
+            let (mut oldest, mut next) = (Oldest::new(b"p".to_vec(), 40), 40);
+            for (kind, index, count) in acts {
+                match kind {
+                    0 => {
+                        oldest.note_created(placed(next));
+                        all.push(next);
+                        next += 1;
+                    }
+                    1 if !all.is_empty() => {
+                        oldest.note_removed(all.remove(index.index(all.len())));
+                    }
+                    _ => {
+                        let gap = oldest.gap();
+                        let inside = all.iter().copied().filter(|ordinal| gap.contains(ordinal));
+                        let found: Vec<u64> = inside.take(count).collect();
+                        let is_all = found.len() < count;
+                        let read_to = if is_all { gap.end } else { found[count - 1] + 1 };
+                        oldest.fill(&gap, found.into_iter().map(placed).collect(), read_to);
+                    }
+                }
+                let known = ordinals(&oldest);
+                // The known ones are the first of all, and all of them where there is no gap.
+                prop_assert_eq!(&known[..], &all[..known.len()]);
+                let has_gap = oldest.items().1;
+                prop_assert!(has_gap || known.len() == all.len(), "{:?} of {:?}", known, all);
+            }
+        }
     }
 }

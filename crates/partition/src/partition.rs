@@ -85,7 +85,6 @@ impl Partition {
         };
         let marks = marks.as_deref().map_or(Ok(LogMarks::default()), LogMarks::decode)?;
         if let Err(reason) = invariants::opened(lsn, &counters, &marks) {
-            debug_assert!(false, "partition {} at LSN {lsn}: {reason}", uid.0);
             tracing::error!(
                 partition = uid.0,
                 lsn,

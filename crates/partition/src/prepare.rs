@@ -149,3 +149,89 @@ fn shown(value: RawValue<'_>) -> String {
     }
     String::from_utf8_lossy(&json).chars().take(CHARACTERS_MAX).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use shardlake_document::{Number, parse_item};
+
+    use super::*;
+    use crate::test_fixture::Fixture;
+
+    fn ttl(json: &str) -> Result<Option<i32>> {
+        let body = parse_item(json.as_bytes(), &Default::default()).expect("a body");
+        ttl_of(body.raw().get("ttl"))
+    }
+
+    #[test]
+    fn a_time_to_live_is_absent_for_ever_or_positive() {
+        for (json, expected) in [
+            ("{}", None),
+            (r#"{"ttl":-1}"#, Some(-1)),
+            (r#"{"ttl":1}"#, Some(1)),
+            (r#"{"ttl":7.0}"#, Some(7)),
+            (r#"{"ttl":2147483647}"#, Some(i32::MAX)),
+        ] {
+            assert_eq!(ttl(json).expect("valid"), expected, "{json}");
+        }
+        let long = format!(r#"{{"ttl":"{}"}}"#, "x".repeat(200));
+        for (json, named) in [
+            (r#"{"ttl":0}"#, "'0'"),
+            (r#"{"ttl":-2}"#, "'-2'"),
+            (r#"{"ttl":2147483648}"#, "'2147483648'"),
+            (r#"{"ttl":1.5}"#, "'1.5'"),
+            (r#"{"ttl":null}"#, "'null'"),
+            (r#"{"ttl":[1]}"#, "'[...]'"),
+            (r#"{"ttl":{"a":1}}"#, "'{...}'"),
+            (&long, &format!("'\"{}'", "x".repeat(63))),
+        ] {
+            let error = ttl(json).expect_err("no time to live");
+            assert_eq!(error.kind(), ErrorKind::BadRequest);
+            assert!(error.to_string().contains(named), "{error} does not name {named}");
+        }
+    }
+
+    #[test]
+    fn ids_are_bounded_in_bytes() {
+        let limits = Limits::default();
+        let longest = "x".repeat(limits.item_id_bytes_max);
+        for id in ["a", " ", "/", &longest] {
+            validate_item_id(id, &limits).expect("valid");
+        }
+        for id in ["", &format!("{longest}x"), &"é".repeat(limits.item_id_bytes_max / 2 + 1)] {
+            assert_eq!(validate_item_id(id, &limits).expect_err("too long").kind(), ErrorKind::BadRequest);
+        }
+    }
+
+    #[test]
+    fn the_values_of_a_patch_decide_where_it_runs() {
+        let path = || vec!["a".to_owned()];
+        let long = Value::String("x".repeat(HEAVY_BYTES));
+        let nested = Value::Array(vec![Value::Null, long.clone()]);
+        let set = |value| PatchOperation::Set { path: path(), value };
+        assert!(!is_heavy_patch(&set(Value::Int(1))));
+        assert!(!is_heavy_patch(&set(long)), "just so long");
+        assert!(is_heavy_patch(&set(nested.clone())));
+        assert!(is_heavy_patch(&PatchOperation::Add { path: path(), value: nested }));
+        assert!(!is_heavy_patch(&PatchOperation::Remove { path: path() }));
+        let increment = PatchOperation::Increment { path: path(), by: Number::Int(1) };
+        assert!(!is_heavy_patch(&increment));
+    }
+
+    #[tokio::test]
+    async fn bodies_are_prepared_alike_on_either_pool() {
+        let fixture = Fixture::new().await;
+        let json = |text: &str| format!(r#"{{"id":"1","pk":"p","ttl":9,"v":"{text}"}}"#);
+        let body = |text: &str| parse_item(json(text).as_bytes(), &Default::default()).expect("a body");
+        for text in ["short".to_owned(), "y".repeat(2 * HEAVY_BYTES)] {
+            let here = prepare_body(body(&text), &fixture.shape).expect("valid");
+            let there = prepare(body(&text), &fixture.shape).await.expect("valid");
+            assert_eq!((here.id, here.ttl_seconds), (there.id.clone(), Some(9)));
+            assert_eq!(here.members.text, there.members.text);
+            assert_eq!(here.members.size_bytes + 2, json(&text).len());
+            assert_eq!(here.terms.rows(), there.terms.rows());
+        }
+        let without = parse_item(br#"{"pk":"p"}"#, &Default::default()).expect("a body");
+        let error = prepare_body(without, &fixture.shape).expect_err("no id");
+        assert!(error.to_string().contains("required properties - 'id; '"), "{error}");
+    }
+}

@@ -82,6 +82,7 @@ impl Sequencer {
 
     /// Ordinals below are never handed out again.
     pub fn reserve_ordinals(&mut self, next: u64) {
+        assert!(next < 1 << 40, "a partition hands out fewer than 2^40 ordinals");
         self.counters.next_ordinal = self.counters.next_ordinal.max(next);
     }
 }
@@ -116,6 +117,10 @@ impl SequencerLock {
     pub async fn fence<T>(&self, look: impl FnOnce(&Sequencer) -> T) -> (Fence, T) {
         let mut turn = self.hold().await;
         let (stands, fence) = watch::channel(());
+        debug_assert!(
+            turn.fence.as_ref().is_none_or(|fence| fence.has_changed().is_err()),
+            "the sequencer is not held while a fence stands"
+        );
         turn.fence = Some(fence);
         (Fence { _end_on_panic: EndOnPanic(self.life.clone()), _stands: stands }, look(&turn))
     }
@@ -179,4 +184,81 @@ pub(crate) struct Fence {
     // Declared first, dropped first: after a panic the writers that waited find the partition ended.
     _end_on_panic: EndOnPanic<Arc<Life>>,
     _stands: watch::Sender<()>,
+}
+
+#[cfg(test)]
+mod tests {
+    use shardlake_model::PartitionUid;
+
+    use super::*;
+
+    fn lock() -> (SequencerLock, Arc<Life>) {
+        let life = Arc::new(Life::new(PartitionUid(3), 0));
+        let sequencer = Sequencer::new(4, 50, Counters::default(), Maintained::default());
+        (SequencerLock::new(sequencer, life.clone()), life)
+    }
+
+    async fn run_others() {
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn writers_wait_behind_a_fence_and_its_owner_for_none() {
+        let (lock, life) = lock();
+        let lock = Arc::new(lock);
+        let (fence, lsn) = lock.fence(|sequencer| sequencer.lsn).await;
+        assert_eq!(lsn, 4);
+        let own = lock.clone();
+        let writer = tokio::spawn(async move { own.hold().await.lsn });
+        run_others().await;
+        assert!(!writer.is_finished(), "the fence stands");
+        drop(fence);
+        assert_eq!(writer.await.expect("ends"), 4);
+        // Another fence may follow, and a writer that was there first is not disturbed.
+        let held = lock.hold().await;
+        let own = lock.clone();
+        let fenced = tokio::spawn(async move { own.fence(|_| ()).await });
+        run_others().await;
+        assert!(!fenced.is_finished(), "a writer has the sequencer");
+        drop(held);
+        drop(fenced.await.expect("ends"));
+        assert!(!life.is_over());
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_a_holder_ends_the_partition_before_the_next_one() {
+        let (lock, life) = lock();
+        let lock = Arc::new(lock);
+        let own = lock.clone();
+        let failed = tokio::spawn(async move {
+            let _held = own.hold().await;
+            panic!("while it holds the sequencer (expected by this test)");
+        });
+        let next = lock.clone();
+        let after = tokio::spawn(async move {
+            let _held = next.hold().await;
+            life.is_over()
+        });
+        assert!(failed.await.expect_err("it panics").is_panic());
+        assert!(after.await.expect("ends"), "the next one finds the partition ended");
+    }
+
+    #[tokio::test]
+    async fn offloaded_work_has_the_sequencer_and_gives_it_back() {
+        let (lock, _) = lock();
+        let held = lock.hold().await;
+        let work = |sequencer: &mut Sequencer| {
+            sequencer.reserve_ordinals(90);
+            sequencer.counters.next_ordinal
+        };
+        let (held, next) = held.offload(work).await.expect("it runs");
+        assert_eq!((next, held.counters.next_ordinal), (90, 90));
+        drop(held);
+        let mut held = lock.hold().await;
+        held.reserve_ordinals(10);
+        assert_eq!(held.counters.next_ordinal, 90, "ordinals are never handed out again");
+        assert_eq!(held.point(), Point { lsn: 4, timestamp_ms: 50, counters: held.counters });
+    }
 }

@@ -127,7 +127,8 @@ impl ContainerSchema {
         let unique_keys = &definition.unique_key_policy.unique_keys;
         let kept = |place: usize| container.narrowings.get(place).and_then(Option::as_ref);
         let unique_rules = (0..unique_keys.len()).map(|place| UniqueRule::of(kept(place)));
-        let unique_rules = unique_rules.collect::<Result<_>>()?;
+        let unique_rules = unique_rules.collect::<Result<Vec<_>>>()?;
+        assert_eq!(unique_rules.len(), unique_keys.len(), "each unique key has its rule");
         Ok(ContainerSchema {
             number: SHAPES.fetch_add(1, Ordering::Relaxed),
             items_link: format!("dbs/{}/colls/{}/docs/", container.rid.database, container.rid),

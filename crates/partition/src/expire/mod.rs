@@ -189,6 +189,7 @@ async fn purge(
     if deleted.is_superseded {
         return Ok(SweepStep::Superseded);
     }
+    assert!(deleted.cut.is_none_or(|cut| cut > 0), "a sweep deals with one item at least");
     sweep.found.drain(..deleted.cut.unwrap_or(deletion.found.len()));
     if deleted.due != Due::NEVER {
         sweep.log_kept = Some(sweep.log_kept.map_or(sweep.page, |kept| kept.min(sweep.page)));

@@ -95,6 +95,7 @@ impl Entries {
             entries.marker.items += 1;
             entries.marker.last = Some(key[HEADER..].to_vec());
         }
+        assert!(entries.postings.len() <= entries_max, "writers wait for no more rows than these");
         entries.postings.seal();
         entries
     }

@@ -34,6 +34,7 @@ pub(crate) fn push_posting_key(
     key.extend_from_slice(&uid.0.to_be_bytes());
     key.push(POSTINGS);
     key.extend_from_slice(&index_id.to_be_bytes());
+    debug_assert!(term.len() > size_of::<u64>(), "a term is a hash of a path, and a value");
     key.extend_from_slice(term);
     key.extend_from_slice(&ordinal.to_be_bytes());
 }

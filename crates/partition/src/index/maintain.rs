@@ -119,6 +119,7 @@ impl PostingOps {
             if is_put { Op::Put { key, value: Bytes::new() } } else { Op::Delete { key } }
         };
         self.sealed.extend(std::mem::take(&mut self.ends).into_iter().map(op));
+        debug_assert_eq!(start, keys.len(), "each byte is part of one key");
     }
 
     /// Forgets the last put or deletion, for tests.
@@ -171,5 +172,55 @@ impl Maintained {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UID: PartitionUid = PartitionUid(3);
+
+    #[test]
+    fn postings_keep_their_order_through_seals() {
+        let mut postings = PostingOps::default();
+        let term = |number: u8| [&[0; 8][..], &[number]].concat();
+        postings.put(UID, 1, &term(1), 7);
+        postings.delete(UID, 1, &term(2), 8);
+        postings.seal();
+        postings.put(UID, 2, &term(3), 9);
+        assert_eq!(postings.len(), 3);
+        let mut batch = Batch::new();
+        postings.add_to(&mut batch);
+        let key =
+            |index_id, number, ordinal| super::super::posting_key(UID, index_id, &term(number), ordinal);
+        let expected = [key(1, 1, 7), key(1, 2, 8), key(2, 3, 9)];
+        let found: Vec<&[u8]> = batch.iter().map(|op| &op.key()[..]).collect();
+        assert_eq!(found, expected);
+        let is_put: Vec<bool> = batch.iter().map(|op| matches!(op, Op::Put { .. })).collect();
+        assert_eq!(is_put, [true, false, true]);
+        assert_eq!(batch.size_bytes(), expected.iter().map(Vec::len).sum::<usize>());
+    }
+
+    #[test]
+    fn a_count_in_the_making_keeps_the_changes_since() {
+        let mut counted = CountedPath { index_id: 1, path_hash: 5, count: Count::Begun(Vec::new()) };
+        assert!(counted.is(1, 5) && !counted.is(2, 5) && !counted.is(1, 6));
+        assert_eq!(counted.after(3), None, "it is not stored yet");
+        counted.note(10, 2);
+        counted.note(11, -1);
+        assert_eq!(counted.count, Count::Begun(vec![(10, 2), (11, -1)]));
+        counted.count = Count::Known(4);
+        assert_eq!(counted.after(-3), Some(1));
+        counted.note(12, -3);
+        assert_eq!(counted.count, Count::Known(1));
+        assert_eq!(counted.after(-3), Some(0), "a count that lacks items is not negative");
+    }
+
+    #[test]
+    fn changes_of_one_path_are_one_change() {
+        let mut change = IndexChange::default();
+        [(0, 1), (2, 1), (0, 1), (2, -1)].into_iter().for_each(|(place, by)| change.count(place, by));
+        assert_eq!(change.counts, [(0, 2), (2, 0)]);
     }
 }

@@ -27,3 +27,6 @@ pub(crate) use keys::{counter_key, decode_counter, index_prefix, posting_key};
 pub(crate) use maintain::PostingOps;
 pub(crate) use maintain::{IndexChange, Maintained};
 pub(crate) use verify::IndexVerifier;
+
+#[cfg(test)]
+mod index_tests;

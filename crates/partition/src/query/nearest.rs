@@ -163,6 +163,7 @@ async fn nearest(
         reader.check_interrupted()?;
         reader.give_way(count).await;
     }
+    debug_assert!(nearest.len() <= kept, "no more are kept than a page may need");
     Ok(nearest.into_sorted_vec())
 }
 

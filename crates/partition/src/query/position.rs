@@ -126,6 +126,7 @@ impl Position {
 }
 
 fn write_bytes(out: &mut Writer, bytes: &[u8]) {
+    debug_assert!(bytes.len() <= usize::from(u16::MAX), "long keys are there by their hash");
     out.be(bytes.len() as u16).bytes(bytes);
 }
 

@@ -23,6 +23,7 @@ impl Posting {
     }
 
     pub fn parse(key: &Bytes, common: usize) -> Result<Posting> {
+        debug_assert!(key.len() >= common, "a posting has the prefix of its scan");
         let key = key.slice(common..);
         let ordinal = key.last_chunk::<8>().ok_or_else(crate::malformed_key)?;
         Ok(Posting { ordinal: u64::from_be_bytes(*ordinal), key })

@@ -166,6 +166,7 @@ impl Last {
             Last::OrderedItem(ordinal) => in_order(OrderedPosition::Undefined(ordinal)),
             Last::Posting { branch, range, key, in_group, ordered } => {
                 let after = KeyPosition::of(&key);
+                debug_assert!(branch.max(range) <= usize::from(u16::MAX), "a position has room for them");
                 let place = Place { branch: branch as u16, range: range as u16, after, in_group };
                 if ordered {
                     return in_order(OrderedPosition::Postings(place));

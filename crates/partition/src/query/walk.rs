@@ -230,6 +230,7 @@ impl Walk {
                 self.cut_at = end;
                 self.group_bytes = 0;
             }
+            debug_assert!(self.group.len() < GROUP_MAX, "a group is sorted in memory");
             self.group_bytes += record.len();
             self.group.push((posting, record));
             return Ok(None);

@@ -257,7 +257,9 @@ impl Relocation {
             }
             batch.put(keys::log_key(target.uid(), *lsn), entry.encode());
         }
-        self.targets[place].state.positions[source] = *last;
+        let position = &mut self.targets[place].state.positions[source];
+        assert!(*position < *last, "a target follows the log forwards");
+        *position = *last;
         self.commit(place, batch, pace.holds_writers()).await.map(|()| true)
     }
 

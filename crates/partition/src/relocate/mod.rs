@@ -141,6 +141,7 @@ const STATE_VERSION: u8 = 2;
 
 impl TargetState {
     fn encode(&self) -> Vec<u8> {
+        assert!(self.generations.len() <= usize::from(u8::MAX), "a container has two generations at most");
         let Counters { items, size_bytes, next_ordinal } = self.counters;
         let mut bytes = vec![STATE_VERSION, self.generations.len() as u8];
         bytes.extend(self.generations.iter().flat_map(|id| id.to_be_bytes()));
@@ -165,7 +166,7 @@ impl TargetState {
 
 impl Relocation {
     /// `targets` cover the range of `sources`; both are in the order of the hash space. One of the
-    /// two lists has one member. `layouts` are the generations of the index that the targets will
+    /// two lists has one member, and there are two targets at most. `layouts` are the generations of the index that the targets will
     /// serve.
     pub fn new(
         sources: Vec<Arc<Partition>>,
@@ -175,6 +176,7 @@ impl Relocation {
         progress: Arc<RelocationProgress>,
     ) -> Relocation {
         assert!(sources.len() == 1 || targets.len() == 1, "ranges are cut or joined, not both");
+        assert!(targets.len() <= 2, "one bit of an ordinal finds the target of its postings");
         let generations: Vec<u16> = layouts.iter().map(|layout| layout.id).collect();
         let target = |RelocationTarget { identity, shard }| Target {
             end: keys::item_key_bound(&identity.epk_range),
@@ -251,6 +253,8 @@ fn nothing_pending() -> &'static Pending {
 mod catch_up_tests;
 #[cfg(test)]
 mod copy_tests;
+#[cfg(test)]
+mod cut_tests;
 
 #[cfg(test)]
 mod tests {

@@ -46,6 +46,7 @@ impl Largest {
         });
         self.left_out_bytes = self.left_out_bytes.max(held[HELD].1.size_bytes);
         held.truncate(HELD);
+        debug_assert_eq!(held.len(), HELD, "a cut leaves so many");
         self.held = held.into_iter().collect();
     }
 

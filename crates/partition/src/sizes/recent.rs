@@ -34,6 +34,7 @@ impl RecentSizes {
                 self.old = std::mem::take(&mut self.young);
             }
             self.young.insert(key, size);
+            debug_assert!(self.young.len() <= HALF_ENTRIES, "a full half becomes the old one");
         }
     }
 }

@@ -202,6 +202,7 @@ impl PartitionWrite {
         let mut replies = Vec::with_capacity(self.operations.len());
         let (mut last_growth, mut answered_bytes) = (0, 0);
         let limits = &transaction.input.shape.limits;
+        assert!(self.context.etags.len() >= self.operations.len(), "each operation has an etag");
         for (index, operation) in self.operations.iter().enumerate() {
             let grown_before = transaction.growth_bytes();
             let etag = self.context.etags[index];

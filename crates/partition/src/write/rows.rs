@@ -41,6 +41,10 @@ impl Writes {
             self.places.insert(key.clone(), self.list.len());
         }
         self.list.push((key, value));
+        debug_assert!(
+            self.list.len() <= FEW || self.places.len() == self.list.len(),
+            "many rows have a place each"
+        );
     }
 
     pub fn is_empty(&self) -> bool {
@@ -145,5 +149,31 @@ mod tests {
             }
             assert_eq!(writes.get(b"another"), None);
         }
+    }
+
+    #[test]
+    fn steps_add_up_in_their_base() {
+        let key = |text: &'static str| Bytes::from_static(text.as_bytes());
+        let step = |writes: Vec<(Bytes, Option<Bytes>)>, items, size_bytes, sized| Step {
+            writes,
+            change: SizeChange { items, size_bytes },
+            sized: Some(key(sized)),
+            next_ordinal: 0,
+        };
+        let mut base = Base::default();
+        assert!(base.is_empty());
+        base.add(step(vec![(key("a"), Some(key("one"))), (key("b"), Some(key("b")))], 2, 300, "S1"));
+        base.add(step(vec![(key("a"), None)], -1, -100, "S1"));
+        base.add(step(vec![(key("c"), Some(key("c")))], 1, 50, "S2"));
+        assert_eq!(base.get(b"a"), Some(&None), "the newest step counts");
+        assert_eq!(base.get(b"b"), Some(&Some(key("b"))));
+        assert_eq!(base.get(b"x"), None);
+        assert_eq!(base.change_of(b"S1"), SizeChange { items: 1, size_bytes: 200 });
+        assert_eq!(base.change_of(b"S2"), SizeChange { items: 1, size_bytes: 50 });
+        assert_eq!(base.change_of(b"S3"), SizeChange::default());
+        let counters = Counters { items: 10, size_bytes: 1000, next_ordinal: 4 };
+        let with_steps = Counters { items: 12, size_bytes: 1250, next_ordinal: 4 };
+        assert_eq!(base.on(counters), with_steps, "ordinals are taken from the sequencer at once");
+        assert_eq!(base.size_bytes(), 4 + 2 + 1 + 2, "a row that is written again counts again");
     }
 }

@@ -94,6 +94,8 @@ struct Results {
     operations: Vec<LogOperation>,
     /// Items that it has created.
     created: usize,
+    /// The changes of logical partitions that are recorded.
+    sum: SizeChange,
     /// The sizes of logical partitions after the transaction.
     recorded: Vec<(Bytes, LogicalSize)>,
     /// Earliest expiry of the versions that it writes.
@@ -109,7 +111,13 @@ pub(crate) struct Transaction<'a> {
 impl<'a> Transaction<'a> {
     pub fn new(input: PlanInput<'a>) -> Self {
         let state = Changes { counters: input.counters, ..Changes::default() };
-        let outcome = Results { operations: Vec::new(), created: 0, recorded: Vec::new(), due: Due::NEVER };
+        let outcome = Results {
+            operations: Vec::new(),
+            created: 0,
+            sum: SizeChange::default(),
+            recorded: Vec::new(),
+            due: Due::NEVER,
+        };
         Transaction { input, state, outcome }
     }
 
@@ -392,7 +400,9 @@ impl<'a> Transaction<'a> {
             None => self.size_before(&key)?,
         };
         let after = before.changed_by(change)?;
+        debug_assert!(after.items > 0 || after.size_bytes == 0, "without items there are no bytes");
         self.write(key.clone(), (after.items > 0).then(|| after.encode()));
+        self.outcome.sum.add(change);
         self.outcome.recorded.push((key, after));
         Ok(Some((before, after)))
     }
@@ -493,11 +503,22 @@ impl<'a> Transaction<'a> {
     }
 
     pub fn into_batch(self) -> PlannedCommit {
+        self.check_totals();
         #[cfg(feature = "testing")]
         let this = self.spoiled();
         #[cfg(not(feature = "testing"))]
         let this = self;
         this.planned()
+    }
+
+    /// The partition changes by the sum of its logical partitions.
+    fn check_totals(&self) {
+        let (before, after, sum) = (self.input.counters, self.state.counters, self.outcome.sum);
+        let is_recorded = |sized: &Sized| sized.change == SizeChange::default();
+        assert!(self.state.sized.as_ref().is_none_or(is_recorded), "sizes are recorded with their commit");
+        assert_eq!(after.items, before.items.wrapping_add_signed(sum.items), "items of the partition");
+        let size_bytes = before.size_bytes.wrapping_add_signed(sum.size_bytes);
+        assert_eq!(after.size_bytes, size_bytes, "bytes of the partition");
     }
 
     /// With the mistake that a test has asked for.
@@ -510,6 +531,7 @@ impl<'a> Transaction<'a> {
     }
 
     fn planned(mut self) -> PlannedCommit {
+        assert!(self.input.base.is_none(), "the end of a transaction commits its steps together");
         let entry = LogEntry {
             timestamp_ms: self.input.time.milliseconds(),
             counters: self.state.counters,
@@ -586,6 +608,7 @@ pub(crate) struct ItemName<'n> {
 
 impl<'n> ItemName<'n> {
     pub fn new(uid: PartitionUid, logical: &'n LogicalKey, id: &'n str) -> Self {
+        assert!(!id.is_empty(), "an item has an id");
         ItemName { logical, id, key: keys::item_key(uid, logical, id).into() }
     }
 
