@@ -410,7 +410,7 @@ fn check(core: &Core, sequencer: &Sequencer, planned: &PlannedCommit) {
     let kept = invariants::commit(&sequencer.point(), &planned.point(), operations);
     assert_eq!(kept, Ok(()), "commit {lsn} of partition {}", core.uid.0);
     if invariants::is_sampled(*lsn) {
-        let kept = invariants::rows((core.uid, &core.epk_range), *lsn, writes, operations);
+        let kept = invariants::rows((core.uid, &core.key_bounds), *lsn, writes, operations);
         assert_eq!(kept, Ok(()), "rows of commit {lsn} of partition {}", core.uid.0);
     }
 }

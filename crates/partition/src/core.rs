@@ -16,6 +16,7 @@ use crate::acknowledged::Acknowledged;
 use crate::due::Expiry;
 use crate::end::{End, Life};
 use crate::interactive::Transactions;
+use crate::invariants::KeyBounds;
 use crate::origin::Origin;
 use crate::sequencer::{Sequencer, SequencerLock};
 use crate::versions::KeptPast;
@@ -25,6 +26,7 @@ pub(crate) struct Core {
     pub uid: PartitionUid,
     pub range_id: u32,
     pub epk_range: KeyRange,
+    pub key_bounds: KeyBounds,
     /// High bits of the ordinals that this partition hands out.
     pub rid_prefix: u32,
     pub session_version: i64,

@@ -36,7 +36,7 @@ use crate::end::{End, Life};
 use crate::feed::created;
 use crate::index::Maintained;
 use crate::interactive::Transactions;
-use crate::invariants;
+use crate::invariants::{self, KeyBounds};
 use crate::item::StoredItem;
 use crate::keys::{self, PartitionUid};
 use crate::log_marks::LogMarks;
@@ -104,6 +104,7 @@ impl Partition {
         let core = Arc::new(Core {
             uid,
             range_id,
+            key_bounds: KeyBounds::of(&epk_range),
             epk_range: epk_range.clone(),
             rid_prefix,
             session_version,

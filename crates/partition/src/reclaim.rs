@@ -19,7 +19,7 @@ use crate::commit::{Done, Task, Work, Writer, acknowledge, carry_out};
 use crate::core::Core;
 use crate::deletion::{Deletion, ROWS_MAX, delete_found};
 use crate::keys::{self, HEADER};
-use crate::operation::{BatchReply, CommandContext};
+use crate::operation::CommandContext;
 use crate::origin::Origin;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::shape::ContainerSchema;
@@ -30,12 +30,6 @@ use crate::write::{PlannedCommit, Transaction};
 const ITEMS_READ_MAX: usize = 500;
 /// Looks of one write, as long as each finds something.
 pub(crate) const LOOKS_MAX: usize = 8;
-
-/// Whether an operation failed because its logical partition is full.
-pub(crate) fn is_full(reply: &BatchReply) -> bool {
-    let failure = reply.outcome.as_ref().err();
-    failure.is_some_and(|failure| failure.error.kind() == ErrorKind::LogicalPartitionFull)
-}
 
 /// One look. Returns whether it found any item to remove: another task may have been quicker to
 /// remove it.

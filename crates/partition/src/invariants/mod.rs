@@ -67,81 +67,139 @@ fn items_gained(kind: ChangeKind) -> i64 {
     }
 }
 
-/// The rows of a commit of a partition that owns a range, against the operations of its log entry.
+/// The range of a partition, as bounds of its item keys without header.
+#[derive(Debug)]
+pub(crate) struct KeyBounds {
+    start: Vec<u8>,
+    end: Option<Vec<u8>>,
+}
+
+impl KeyBounds {
+    pub fn of(range: &KeyRange) -> KeyBounds {
+        KeyBounds { start: keys::item_key_bound_below(range), end: keys::item_key_bound(range) }
+    }
+
+    fn contain(&self, item: &[u8]) -> bool {
+        &self.start[..] <= item && self.end.as_ref().is_none_or(|end| item < &end[..])
+    }
+}
+
+/// Rows of a commit, by space and by the key behind the header.
+struct Rows<'w> {
+    writes: &'w [(Bytes, Option<Bytes>)],
+    /// Where there are many. A check of few rows takes no memory.
+    by_key: Option<FxHashMap<(u8, &'w [u8]), usize>>,
+}
+
+/// Rows that are looked through one after the other.
+const FEW: usize = 24;
+
+fn split(key: &[u8]) -> (u8, &[u8]) {
+    (key.get(HEADER - 1).copied().unwrap_or_default(), key.get(HEADER..).unwrap_or_default())
+}
+
+impl<'w> Rows<'w> {
+    fn new(writes: &'w [(Bytes, Option<Bytes>)]) -> Rows<'w> {
+        let numbered = || writes.iter().map(|(key, _)| split(key)).zip(0..);
+        Rows { writes, by_key: (writes.len() > FEW).then(|| numbered().collect()) }
+    }
+
+    /// The place of the last row with a key.
+    fn place(&self, space: u8, rest: &[u8]) -> Option<usize> {
+        match &self.by_key {
+            Some(by_key) => by_key.get(&(space, rest)).copied(),
+            None => self.writes.iter().rposition(|(key, _)| split(key) == (space, rest)),
+        }
+    }
+
+    /// Outer `None` where the row is not written, inner where it is deleted.
+    fn get(&self, space: u8, rest: &[u8]) -> Option<Option<&'w Bytes>> {
+        self.place(space, rest).map(|place| self.writes[place].1.as_ref())
+    }
+
+    fn is_each_written_once(&self) -> bool {
+        let is_last = |(place, (key, _)): (usize, &(Bytes, _))| {
+            let (space, rest) = split(key);
+            self.place(space, rest) == Some(place)
+        };
+        self.writes.iter().enumerate().all(is_last)
+    }
+}
+
+/// The rows of a commit of a partition, against the operations of its log entry.
 pub(crate) fn rows(
-    (uid, range): (PartitionUid, &KeyRange),
+    (uid, bounds): (PartitionUid, &KeyBounds),
     lsn: u64,
     writes: &[(Bytes, Option<Bytes>)],
     operations: &[LogOperation],
 ) -> Result<(), Broken> {
-    let rows: FxHashMap<&[u8], Option<&Bytes>> =
-        writes.iter().map(|(key, value)| (&key[..], value.as_ref())).collect();
-    if rows.len() != writes.len() {
+    let rows = Rows::new(writes);
+    if !rows.is_each_written_once() {
         return Err("a commit writes a row twice");
     }
     let mut written = 0;
     for operation in operations {
-        if operation.previous_lsn >= lsn {
-            return Err("a commit ends a version that is not older than itself");
+        written += usize::from(is_version(operation.kind));
+        agrees(&rows, lsn, operation)?;
+    }
+    let mut found = 0;
+    for (key, value) in writes {
+        if keys::uid_of(key) != uid {
+            return Err("a row of another partition is written");
         }
-        let item = rows.get(&keys::with_header(uid, keys::ITEMS, &operation.key)[..]);
-        let ordinal = rows.get(&keys::ordinal_key(uid, operation.ordinal)[..]);
-        let names_item = |named: &Option<&Bytes>| named.is_some_and(|named| **named == operation.key[..]);
-        match operation.kind {
-            ChangeKind::Create | ChangeKind::Replace => {
-                written += 1;
-                let Some(Some(record)) = item else { return Err("the log has a version without an item") };
-                let envelope = Record::decode(record).map_err(|_| "a written record is damaged")?.envelope;
-                if (envelope.lsn, envelope.ordinal) != (lsn, operation.ordinal) {
-                    return Err("a written item has another LSN or ordinal than its operation");
-                }
-                let is_new = operation.kind == ChangeKind::Create;
-                if ordinal.is_none() && is_new || ordinal.is_some_and(|named| !names_item(named)) {
-                    return Err("the ordinal of a written item does not name it");
-                }
+        if keys::is_item(key) {
+            found += usize::from(value.is_some());
+            if !bounds.contain(&key[HEADER..]) {
+                return Err("an item is written outside of the partition's range");
             }
-            ChangeKind::Delete | ChangeKind::Expire => {
-                if ordinal.is_none_or(names_item) {
-                    return Err("the ordinal of a deleted item still names it");
-                }
-                if item.is_none() {
-                    return Err("the log has a deletion without a deleted item");
-                }
+        }
+        if let (true, Some(holder)) = (keys::is_unique_key(key), value) {
+            let (_, logical) =
+                keys::parse_unique_key(&key[HEADER..]).ok_or("a unique value has a malformed key")?;
+            let id = std::str::from_utf8(holder).map_err(|_| "a unique value has a malformed holder")?;
+            let item = keys::item_key(uid, &logical, id);
+            if !matches!(rows.get(keys::ITEMS, &item[HEADER..]), Some(Some(_))) {
+                return Err("a unique value is given to an item that is not written");
             }
         }
     }
-    let is_written = |key: &[u8], value: Option<&Bytes>| keys::is_item(key) && value.is_some();
-    if rows.iter().filter(|(key, value)| is_written(key, **value)).count() != written {
+    if found != written {
         return Err("an item is written that the log does not have");
     }
-    rows_lie_within(range, writes)?;
-    unique_rows_have_items(uid, writes, &rows)
-}
-
-fn rows_lie_within(range: &KeyRange, writes: &[(Bytes, Option<Bytes>)]) -> Result<(), Broken> {
-    let (start, end) = (keys::item_key_bound_below(range), keys::item_key_bound(range));
-    let is_outside = |key: &[u8]| key < &start[..] || end.as_ref().is_some_and(|end| key >= &end[..]);
-    match writes.iter().any(|(key, _)| keys::is_item(key) && is_outside(&key[HEADER..])) {
-        true => Err("an item is written outside of the partition's range"),
-        false => Ok(()),
-    }
-}
-
-fn unique_rows_have_items(
-    uid: PartitionUid,
-    writes: &[(Bytes, Option<Bytes>)],
-    rows: &FxHashMap<&[u8], Option<&Bytes>>,
-) -> Result<(), Broken> {
-    for (key, holder) in writes.iter().filter(|(key, _)| keys::is_unique_key(key)) {
-        let Some(holder) = holder else { continue };
-        let (_, logical) =
-            keys::parse_unique_key(&key[HEADER..]).ok_or("a unique value has a malformed key")?;
-        let id = std::str::from_utf8(holder).map_err(|_| "a unique value has a malformed holder")?;
-        if !matches!(rows.get(&keys::item_key(uid, &logical, id)[..]), Some(Some(_))) {
-            return Err("a unique value is given to an item that is not written");
-        }
-    }
     Ok(())
+}
+
+fn is_version(kind: ChangeKind) -> bool {
+    matches!(kind, ChangeKind::Create | ChangeKind::Replace)
+}
+
+/// An operation of the log against the rows of its item and of its ordinal.
+fn agrees(rows: &Rows<'_>, lsn: u64, operation: &LogOperation) -> Result<(), Broken> {
+    let LogOperation { kind, ordinal, previous_lsn, key } = operation;
+    if *previous_lsn >= lsn {
+        return Err("a commit ends a version that is not older than itself");
+    }
+    let item = rows.get(keys::ITEMS, key);
+    let owner = rows.get(keys::ORDINALS, &ordinal.to_be_bytes());
+    let is_own = owner.flatten().is_some_and(|owner| owner[..] == key[..]);
+    if !is_version(*kind) {
+        return match (item, owner) {
+            (None, _) => Err("the log has a deletion without a deleted item"),
+            (_, None) => Err("the ordinal of a deleted item still names it"),
+            _ if is_own => Err("the ordinal of a deleted item still names it"),
+            _ => Ok(()),
+        };
+    }
+    let Some(Some(record)) = item else { return Err("the log has a version without an item") };
+    let envelope = Record::decode(record).map_err(|_| "a written record is damaged")?.envelope;
+    if (envelope.lsn, envelope.ordinal) != (lsn, *ordinal) {
+        return Err("a written item has another LSN or ordinal than its operation");
+    }
+    // A version that takes the place of another keeps its ordinal.
+    match is_own || owner.is_none() && *kind == ChangeKind::Replace {
+        true => Ok(()),
+        false => Err("the ordinal of a written item does not name it"),
+    }
 }
 
 /// Stored state with which a partition opens: its last LSN, the totals of that commit, and the marks
@@ -230,7 +288,7 @@ mod tests {
         let fixture = Fixture::new().await;
         fixture.upsert("a", "1").await.expect("written");
         let (writes, operations) = last_commit(&fixture, 1).await;
-        let full = KeyRange::full();
+        let full = KeyBounds::of(&KeyRange::full());
         let checked = |writes: &[(Bytes, Option<Bytes>)], operations: &[LogOperation]| {
             rows((UID, &full), 1, writes, operations).err()
         };
@@ -249,7 +307,8 @@ mod tests {
         reason(&writes, &renumbered, "another LSN or ordinal");
         let too_late = [LogOperation { previous_lsn: 1, ..operations[0].clone() }];
         reason(&writes, &too_late, "not older");
-        let empty = KeyRange { min: full.max.clone(), max: full.max.clone() };
+        let end = KeyRange::full().max;
+        let empty = KeyBounds::of(&KeyRange { min: end.clone(), max: end });
         let outside = rows((UID, &empty), 1, &writes, &operations).err();
         assert!(outside.is_some_and(|words| words.contains("outside")), "{outside:?}");
         let mut key = keys::logical_prefix_in(UID, keys::UNIQUE_KEYS, &fixture.logical());

@@ -23,7 +23,7 @@ mod unique_keys;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use shardlake_model::{Error, Result};
+use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_routing::LogicalKey;
 use shardlake_storage::{PendingCommit, Seq};
 use tracing::Instrument;
@@ -36,7 +36,7 @@ use crate::operation::{BatchFailure, BatchReply, CommandContext, ItemReply, Oper
 use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
-use crate::reclaim::{LOOKS_MAX, is_full, reclaim_space, trim_for};
+use crate::reclaim::{LOOKS_MAX, reclaim_space, trim_for};
 use crate::shape::ContainerSchema;
 use crate::sizes::LogicalSize;
 pub(crate) use look_ahead::{footprint, look_ahead};
@@ -112,6 +112,12 @@ impl Partition {
         }
         Ok(reply)
     }
+}
+
+/// Whether an operation failed because its logical partition is full.
+fn is_full(reply: &BatchReply) -> bool {
+    let failure = reply.outcome.as_ref().err();
+    failure.is_some_and(|failure| failure.error.kind() == ErrorKind::LogicalPartitionFull)
 }
 
 /// One attempt, and by how much it enlarges the logical partition, or would.
