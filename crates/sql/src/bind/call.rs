@@ -2,7 +2,7 @@
 
 use shardlake_document::Value;
 
-use super::{Aggregates, Binder};
+use super::binder::{Aggregates, Binder};
 use crate::bound::{Aggregate, Expression, Prepared};
 use crate::error::{Rule, SqlError};
 use crate::functions::{self, Function};

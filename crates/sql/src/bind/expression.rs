@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use shardlake_document::Value;
 
-use super::Binder;
+use super::binder::Binder;
 use super::select::unique;
 use crate::bound::{Expression, Prepared};
 use crate::error::Rule;

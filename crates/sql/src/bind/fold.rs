@@ -3,7 +3,7 @@
 
 use shardlake_document::Value;
 
-use super::Binder;
+use super::binder::Binder;
 use crate::bound::Expression;
 use crate::evaluate::evaluate;
 use crate::evaluate::scope::Scope;

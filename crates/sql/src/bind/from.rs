@@ -2,8 +2,7 @@
 
 use shardlake_document::Value;
 
-use super::Binder;
-use super::query::Level;
+use super::binder::{Binder, Level};
 use crate::bound::{BoundSource, Expression, Slot};
 use crate::error::{Rule, SqlError};
 use crate::syntax::ast::{Collection, Identifier, PathStep, Source};

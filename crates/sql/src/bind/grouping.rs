@@ -1,6 +1,6 @@
 //! Grouped queries: their keys, and the expressions that they may project and order by: those of keys and aggregates.
 
-use super::Binder;
+use super::binder::{Aggregates, Binder, References};
 use super::call;
 use super::from::step;
 use crate::bound::{Aggregate, BoundQuery, BoundSource, Expression, Grouping, Projection, Slot, SortKey};
@@ -14,13 +14,6 @@ pub(super) struct Keys {
     list: Vec<Expression>,
     /// After a mistake in a key, the select list is not compared with them.
     pub are_right: bool,
-}
-
-/// References to values of rows that no group key contains, while they are gathered.
-pub(super) struct References {
-    keys: Vec<Expression>,
-    rows: Vec<Slot>,
-    found: Vec<(Span, Slot)>,
 }
 
 /// The values of a group, and the variables that it lacks.
@@ -153,7 +146,7 @@ impl Binder<'_> {
     ) -> Vec<Span> {
         let errors = std::mem::take(&mut self.errors);
         let composes_aggregates = self.composes_aggregates;
-        let aggregates = std::mem::replace(&mut self.aggregates, super::Aggregates::Collected(Vec::new()));
+        let aggregates = std::mem::replace(&mut self.aggregates, Aggregates::Collected(Vec::new()));
         let references = References { keys: keys.to_vec(), rows: rows.to_vec(), found: Vec::new() };
         let outside = self.references.replace(references);
         for expression in expressions {

@@ -1,7 +1,7 @@
 //! The rules of `ORDER BY`: a key is a place in the container's items, or a computed property (engine.md
 //! §1.8). Groups are ordered by such a place in one of their keys.
 
-use super::ComputedProperties;
+use super::computed::ComputedProperties;
 use crate::bound::{BoundQuery, BoundSource, Expression, Grouping, OrderRefusal, Slot};
 use crate::error::{Rule, SqlError};
 

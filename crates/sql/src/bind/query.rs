@@ -2,23 +2,13 @@
 
 use shardlake_document::{Number, Value};
 
-use super::{Aggregates, Binder};
+use super::binder::{Aggregates, Binder, Level};
 use crate::bound::{BoundQuery, BoundSource, Expression, Prepared, Projection, Slot, SortKey};
 use crate::error::Rule;
 use crate::syntax::ast::{self, CountValue, OrderBy, SubqueryKind, UnaryOperator};
 
 /// `TOP`, `OFFSET` and `LIMIT` stay below this.
 const COUNT_LIMIT: u64 = 1 << 32;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Level {
-    /// Its first source may name the container.
-    Outermost,
-    /// The first source of a query whose first source may name the container; it may name it instead.
-    FirstSource,
-    /// It sees the variables around it only.
-    Inner,
-}
 
 impl Binder<'_> {
     pub(super) fn query(&mut self, query: &ast::Query, level: Level) -> BoundQuery {

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use shardlake_document::Value;
 
+use super::binder::{Aggregates, Binder};
 use super::from::FromClause;
 use super::grouping::Keys;
-use super::{Aggregates, Binder};
 use crate::bound::{BoundSource, Expression, Projection};
 use crate::error::Rule;
 use crate::syntax::ast::{self, SelectItem, Selection, Span};

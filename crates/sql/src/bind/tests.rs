@@ -11,7 +11,8 @@ use crate::bound::OrderRefusal;
 use crate::evaluate::rows::for_each_result;
 use crate::evaluate::scope::Scope;
 use crate::syntax::parse;
-use crate::value::context::EvaluationContext;
+use crate::value::context::{EvaluationContext, FunctionContext};
+use crate::value::meter::Meter;
 
 const ITEM: &str = r#"{"id":"1","n":5,"s":"abc","z":null,"o":{"p":{"q":"deep"},"r":[10,20]},
     "tags":[{"name":"a","v":1,"sub":[1,2]},{"name":"b","v":2,"sub":[]},{"name":"a","v":3,"sub":[3]},{"v":"x"}],
@@ -513,7 +514,7 @@ fn plain_rows(text: &str) -> Result<String, SqlError> {
     };
     let mut binder = Binder::new(text, &environment);
     binder.folds = false;
-    let query = binder.query(&parse(text)?, query::Level::Outermost);
+    let query = binder.query(&parse(text)?, Level::Outermost);
     let query = binder.finish(query)?;
     with_item(|item| evaluate_rows(&query, item))
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use shardlake_model::{LanguageLimits, ScriptKind};
 
-use super::Binder;
+use super::binder::Binder;
 use crate::bound::{BoundQuery, BoundSource, Expression};
 use crate::error::SqlError;
 use crate::syntax::ast;

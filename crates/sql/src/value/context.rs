@@ -51,16 +51,19 @@ impl<'s> EvaluationContext<'s> {
         EvaluationContext { calls, ..self }
     }
 
+    #[inline]
     pub fn calls(&self) -> Option<&'s RefCell<Calls>> {
         self.calls
     }
 
     /// Whether a row awaited a call since the flag was last set; sets the flag to `awaits`.
+    #[inline]
     pub fn swap_awaits(&self, awaits: bool) -> bool {
         self.awaits.replace(awaits)
     }
 
     /// Starts counting for another item.
+    #[inline]
     pub fn begin_item(&self) {
         self.meter.begin_item();
     }
