@@ -6,7 +6,7 @@
 //! document.
 
 use crate::binary_format::{SYSTEM_STRINGS, marker};
-use crate::binary_in::BinaryInput;
+use crate::binary_input::BinaryInput;
 use crate::error::DocumentError;
 
 const HEX_LOWER: &[u8; 16] = b"0123456789abcdef";

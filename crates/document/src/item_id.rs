@@ -25,8 +25,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::json_out::write_shortest;
-use crate::non_json::{DecimalParts, NonJson, decimal_parts, hex};
-use crate::raw::{BsonKind, RawDocument, RawValue};
+use crate::non_json::{DecimalParts, decimal_parts, hex};
+use crate::raw::{BsonKind, NonJson, RawDocument, RawValue};
 use sha2::{Digest, Sha256};
 
 /// An item's identity.

@@ -8,8 +8,7 @@
 //! Damaged bytes end the text early; they do not panic. Callers check the record's checksum before.
 
 use crate::bson_writer::kind;
-use crate::non_json::NonJson;
-use crate::raw::{RawDocument, RawValue, named_element, read_string, value_length};
+use crate::raw::{NonJson, RawDocument, RawValue, named_element, read_string, value_length};
 use crate::scan::find_special;
 
 /// Appends `{"a":1,…}`.

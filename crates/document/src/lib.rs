@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `json_in.rs` | strict JSON text → BSON, streaming, with limits |
 //! | `json_out.rs` | BSON → JSON text |
-//! | `binary_in.rs`, `binary_strings.rs` | Cosmos binary JSON → BSON, streaming, with limits |
+//! | `binary_in.rs`, `binary_strings.rs`, `binary_input.rs` | Cosmos binary JSON → BSON, streaming, with limits |
 //! | `binary_out.rs` | BSON → Cosmos binary JSON |
 //! | `binary_format.rs` | the binary format |
 //! | `raw.rs`, `members.rs` | reads fields of a BSON document in place: one, or several in one walk |
@@ -27,6 +27,7 @@
 
 mod binary_format;
 mod binary_in;
+mod binary_input;
 mod binary_out;
 mod binary_strings;
 mod body;
@@ -73,13 +74,12 @@ pub use json_out::{json_size, write_json, write_json_string, write_members, writ
 pub use key_text::{KeyError, parse_partition_key, partition_key_text, write_key_component};
 pub use limits::{NESTING_CEILING, ParseLimits};
 pub use members::{MEMBERS_MAX, MemberNames, Members};
-pub use non_json::NonJson;
 pub use non_json_in::with_non_json;
 pub use order::{
     TypeTag, compare, compare_raw, compare_strings, decode_ordered, encode_ordered, encode_ordered_raw,
 };
 pub use patch::{PatchError, PatchOperation, apply_patch, parse_path, touched_properties};
-pub use raw::{BsonKind, RawArray, RawDocument, RawElement, RawValue};
+pub use raw::{BsonKind, NonJson, RawArray, RawDocument, RawElement, RawValue};
 pub use record::{Envelope, Record};
 pub use value::{Number, Value};
 

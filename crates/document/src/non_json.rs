@@ -21,25 +21,9 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::body::Body;
 use crate::bson_writer::{BsonWriter, Slot, kind};
-use crate::raw::{BsonKind, RawDocument, read_string};
+use crate::raw::{NonJson, RawDocument, read_string};
 
-/// A value of a kind that JSON lacks, borrowed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct NonJson<'a> {
-    pub(crate) kind: u8,
-    pub(crate) bytes: &'a [u8],
-}
-
-impl<'a> NonJson<'a> {
-    pub fn kind(&self) -> Option<BsonKind> {
-        BsonKind::of_byte(self.kind)
-    }
-
-    /// The value's bytes in BSON.
-    pub fn bytes(&self) -> &'a [u8] {
-        self.bytes
-    }
-
+impl NonJson<'_> {
     /// The nearest double of a finite decimal.
     pub fn finite_decimal(&self) -> Option<f64> {
         if self.kind != kind::DECIMAL128 {
@@ -66,15 +50,6 @@ impl<'a> NonJson<'a> {
             },
             _ => None,
         }
-    }
-
-    /// The scope of code with scope.
-    pub(crate) fn scope(&self) -> Option<RawDocument<'a>> {
-        if self.kind != kind::CODE_WITH_SCOPE {
-            return None;
-        }
-        let (_, scope) = read_string(self.bytes.get(4..)?)?;
-        Some(RawDocument::assume_valid(scope))
     }
 
     /// The object that represents it in JSON. Damaged bytes, which no valid body holds, are shown as `{}`.

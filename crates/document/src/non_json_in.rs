@@ -9,8 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::body::Body;
 use crate::bson_writer::{BsonWriter, kind};
-use crate::non_json::NonJson;
-use crate::raw::{RawArray, RawDocument, RawElement, RawValue};
+use crate::raw::{NonJson, RawArray, RawDocument, RawElement, RawValue};
 
 /// Replaces all objects in a body that represent values by these values.
 pub fn with_non_json(body: Body) -> Body {

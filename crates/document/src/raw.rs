@@ -13,8 +13,6 @@
 use crate::bson_writer::kind;
 use crate::error::DocumentError;
 use crate::limits::NESTING_CEILING;
-use crate::non_json::NonJson;
-use crate::value::Value;
 
 /// A view of one BSON document, length field and final zero included.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,6 +38,13 @@ pub enum RawValue<'a> {
     Object(RawDocument<'a>),
     /// A value of a kind that JSON lacks.
     NonJson(NonJson<'a>),
+}
+
+/// A value of a kind that JSON lacks, borrowed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct NonJson<'a> {
+    pub(crate) kind: u8,
+    pub(crate) bytes: &'a [u8],
 }
 
 /// The kind of a stored value. Unlike [`RawValue`] it distinguishes 32-bit from 64-bit integers.
@@ -131,17 +136,6 @@ impl<'a> RawDocument<'a> {
             document = inner;
         }
         document.get(last.as_ref())
-    }
-
-    /// The value at such a path as JSON shows it, into values that JSON lacks too.
-    pub fn value_at_path<S: AsRef<str>>(&self, path: &[S]) -> Option<Value> {
-        let (first, rest) = path.split_first()?;
-        match (self.get(first.as_ref())?, rest) {
-            (value, []) => Some(Value::from_raw(value)),
-            (RawValue::Object(inner), rest) => inner.value_at_path(rest),
-            (RawValue::NonJson(value), rest) => value.shown().raw().value_at_path(rest),
-            _ => None,
-        }
     }
 
     /// Members in stored order with the kinds that they are stored as.
@@ -243,6 +237,26 @@ impl<'a> RawElement<'a> {
             kind::ARRAY => RawValue::Array(RawArray { bytes: self.value }),
             kind => RawValue::NonJson(NonJson { kind, bytes: self.value }),
         })
+    }
+}
+
+impl<'a> NonJson<'a> {
+    pub fn kind(&self) -> Option<BsonKind> {
+        BsonKind::of_byte(self.kind)
+    }
+
+    /// The value's bytes in BSON.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The scope of code with scope.
+    pub(crate) fn scope(&self) -> Option<RawDocument<'a>> {
+        if self.kind != kind::CODE_WITH_SCOPE {
+            return None;
+        }
+        let (_, scope) = read_string(self.bytes.get(4..)?)?;
+        Some(RawDocument::assume_valid(scope))
     }
 }
 

@@ -135,6 +135,19 @@ impl Value {
     }
 }
 
+impl RawDocument<'_> {
+    /// The value at a path of property names as JSON shows it, into values that JSON lacks too.
+    pub fn value_at_path<S: AsRef<str>>(&self, path: &[S]) -> Option<Value> {
+        let (first, rest) = path.split_first()?;
+        match (self.get(first.as_ref())?, rest) {
+            (value, []) => Some(Value::from_raw(value)),
+            (RawValue::Object(inner), rest) => inner.value_at_path(rest),
+            (RawValue::NonJson(value), rest) => value.shown().raw().value_at_path(rest),
+            _ => None,
+        }
+    }
+}
+
 impl Number {
     pub fn as_f64(self) -> f64 {
         match self {
