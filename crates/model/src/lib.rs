@@ -9,6 +9,7 @@ mod context;
 mod derived;
 mod error;
 mod full_text_policy;
+mod index_path;
 mod indexing;
 mod limit_scale;
 mod limits;
@@ -32,10 +33,11 @@ pub use context::{
 pub use derived::{Derived, Source};
 pub use error::{Error, ErrorKind, ReplyMeta, Result};
 pub use full_text_policy::{FullTextPath, FullTextPolicy, FullTextSpec};
+pub use index_path::{IndexPath, IndexPathSegment, PathKind};
 pub use indexing::BoundingBox;
 pub use indexing::{
-    CompositePath, ExcludedPath, FullTextIndex, IncludedPath, IndexPath, IndexPathSegment, IndexingMode,
-    IndexingPolicy, PathKind, SortOrder, SpatialIndex, VectorIndex,
+    CompositePath, ExcludedPath, FullTextIndex, IncludedPath, IndexingMode, IndexingPolicy, SortOrder,
+    SpatialIndex, VectorIndex,
 };
 pub use limit_scale::LimitScale;
 pub use limits::{LanguageLimits, Limits, Numbers};
@@ -54,11 +56,12 @@ pub use resource::{
     GeospatialConfig, PartitionKeyRange, UniqueKey, UniqueKeyPolicy, validate_resource_id,
 };
 pub use rid::{
-    ContainerRid, DatabaseRid, ItemRid, OfferRid, PartitionUid, PermissionRid, Rid, ScriptRid, UserRid,
+    ContainerRid, DatabaseRid, ItemRid, OfferRid, PartitionUid, PermissionRid, Rid, ScriptKind, ScriptRid,
+    UserRid,
 };
 pub use script::{
-    ContainerScripts, Script, ScriptDefinition, ScriptKind, TriggerDefinition, TriggerOperation,
-    TriggerSpelling, TriggerType,
+    ContainerScripts, Script, ScriptDefinition, TriggerDefinition, TriggerOperation, TriggerSpelling,
+    TriggerType,
 };
 pub use throughput::{Autoscale, Offer, Throughput};
 pub use user::{Permission, PermissionDefinition, PermissionMode, User};

@@ -4,7 +4,7 @@
 //! one none, so that everything the policy includes is covered. Costs one look-up per property for any
 //! number of paths.
 
-use crate::indexing::{IndexPath, IndexPathSegment, PathKind};
+use crate::index_path::{IndexPath, IndexPathSegment, PathKind};
 
 /// Decides whether a policy indexes the value at a path.
 #[derive(Debug, Clone)]

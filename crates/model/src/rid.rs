@@ -10,8 +10,6 @@ use base64::alphabet::Alphabet;
 use base64::engine::general_purpose::{GeneralPurpose, PAD, STANDARD};
 use serde::{Deserialize, Serialize};
 
-use crate::ScriptKind;
-
 /// Number of a physical partition in its account; never used again. Clients do not see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PartitionUid(pub u32);
@@ -49,6 +47,13 @@ pub struct PermissionRid {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OfferRid(pub u32);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum ScriptKind {
+    Procedure,
+    Trigger,
+    Function,
+}
 
 /// `number` is unique among the container's scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -5,14 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, ErrorKind, Limits, Result, validate_resource_id};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum ScriptKind {
-    Procedure,
-    Trigger,
-    Function,
-}
+use crate::{Error, ErrorKind, Limits, Result, ScriptKind, validate_resource_id};
 
 /// When a trigger runs, relative to the operation that names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
