@@ -10,15 +10,9 @@ use shardlake_model::{
 use shardlake_storage::Batch;
 
 use crate::stored::{self, encode};
-use crate::{Checkpoint, ContainerRecord, Definitions, DroppedMark, EndedContainer, ProjectionRecord};
-
-/// One record before and after: at least one of both exists, and they differ.
-#[derive(Debug, Clone)]
-pub struct Changed<K, V> {
-    pub key: K,
-    pub old: Option<Arc<V>>,
-    pub new: Option<Arc<V>>,
-}
+use crate::{
+    Changed, Checkpoint, ContainerRecord, Definitions, DroppedMark, EndedContainer, ProjectionRecord,
+};
 
 #[derive(Debug, Clone)]
 pub struct Change {

@@ -32,7 +32,7 @@ mod stored;
 mod table;
 mod writer;
 
-pub use change::{Change, Changed};
+pub use change::Change;
 pub use definitions::Definitions;
 pub use error::CatalogError;
 pub use predicates::{broken, loose_ends};
@@ -45,5 +45,5 @@ pub use records::{
     IndexGeneration, IndexRecord, Numbers, Placed, RangeRecord, RelocationKind, RelocationRecord,
 };
 pub use stored::{MEMBERSHIP, decode, encode, key, load, load_view, stamp_key};
-pub use table::Table;
+pub use table::{Changed, Table};
 pub use writer::{CatalogLock, Urgency, Writer};

@@ -4,7 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
-use crate::Changed;
+/// One record before and after: at least one of both exists, and they differ.
+#[derive(Debug, Clone)]
+pub struct Changed<K, V> {
+    pub key: K,
+    pub old: Option<Arc<V>>,
+    pub new: Option<Arc<V>>,
+}
 
 #[derive(Debug)]
 pub struct Table<K, V>(Arc<BTreeMap<K, Arc<V>>>);
