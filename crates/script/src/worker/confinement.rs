@@ -107,3 +107,9 @@ fn memory(statistics: Option<&File>) -> Memory {
     let mut pages = text.split(' ').map(|pages| pages.parse::<u64>().unwrap_or(0) * PAGE_BYTES);
     Memory { address_space: pages.next().unwrap_or(0), resident: pages.next().unwrap_or(0) }
 }
+
+/// Processor time of this thread, the only one of a worker process.
+pub(super) fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.max(0) as u32)
+}

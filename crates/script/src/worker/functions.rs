@@ -6,10 +6,9 @@ use std::time::Duration;
 use rquickjs::{Ctx, Function, Persistent, Value};
 
 use super::channel::Channel;
-use super::confinement::Confinement;
+use super::confinement::{Confinement, processor_time};
 use super::engine::{Engine, Host};
 use super::model;
-use super::processor_time;
 use super::source::FunctionText;
 use crate::protocol::{Failure, FailureKind, Order, PORTION_TIME, Report, Used};
 use crate::settings::ScriptLimits;

@@ -7,8 +7,9 @@ use rquickjs::function::Rest;
 use rquickjs::{Ctx, Function, Object, Persistent, Result, Value};
 
 use super::arguments::{Arguments, document_text, query_text};
-use super::extension::extend;
-use super::{Callback, Model, put, sight};
+use super::properties::put;
+use super::sight;
+use super::state::{Callback, Model};
 use crate::store::{StoreOperation, StoreRequest};
 use crate::worker::engine::Host;
 
@@ -35,7 +36,6 @@ pub(super) fn collection<'js>(ctx: &Ctx<'js>, host: &Host, model: &Rc<Model>) ->
     for (name, method) in METHODS {
         put(&collection, name, function(ctx, host, model, method)?)?;
     }
-    extend(ctx, host, model, &collection)?;
     Ok(collection)
 }
 

@@ -3,12 +3,16 @@
 
 use std::rc::Rc;
 
+use rquickjs::context::EvalOptions;
 use rquickjs::function::{Args, Rest};
 use rquickjs::{Ctx, Function, Object, Persistent, Result, Value};
 
 use super::arguments::failure;
-use super::{Getter, Model, Slot, collection, message, ours, put};
+use super::properties::{Getter, put};
+use super::state::{Model, Needed, Slot};
+use super::{collection, message};
 use crate::worker::engine::Host;
+use crate::worker::exception::OUR_FILE;
 
 const EXTENSION: &str = include_str!("../../prelude/extension.js");
 
@@ -31,38 +35,27 @@ const METHODS: [&str; 15] = [
     "deleteAttachment",
 ];
 
-/// The functions of the model that the extension needs: its own copies, since a script may have replaced
-/// those of its objects.
-pub(super) struct Needed {
-    query: Persistent<Function<'static>>,
-    link: Persistent<Function<'static>>,
-    append: Persistent<Function<'static>>,
-    fail: Persistent<Function<'static>>,
+fn needed<'js>(ctx: &Ctx<'js>, host: &Host, model: &Rc<Model>) -> Result<Needed> {
+    let fail = |ctx: Ctx<'js>, number: u16, text: String| {
+        failure(&ctx, number, &text).map(|failure| failure.into_object())
+    };
+    let save = |function| Persistent::save(ctx, function);
+    Ok(Needed {
+        query: save(collection::query_function(ctx, host, model)?),
+        link: save(collection::self_link(ctx, host, model)?),
+        append: save(message::append_function(ctx, host, &model.response)?),
+        fail: save(host.function(ctx, fail)?),
+    })
 }
 
-impl Needed {
-    fn new<'js>(ctx: &Ctx<'js>, host: &Host, model: &Rc<Model>) -> Result<Needed> {
-        let fail = |ctx: Ctx<'js>, number: u16, text: String| {
-            failure(&ctx, number, &text).map(|failure| failure.into_object())
-        };
-        let save = |function| Persistent::save(ctx, function);
-        Ok(Needed {
-            query: save(collection::query_function(ctx, host, model)?),
-            link: save(collection::self_link(ctx, host, model)?),
-            append: save(message::append_function(ctx, host, &model.response)?),
-            fail: save(host.function(ctx, fail)?),
-        })
-    }
-}
-
+/// Adds the methods of the extension to the collection.
 pub(super) fn extend<'js>(
     ctx: &Ctx<'js>,
     host: &Host,
     model: &Rc<Model>,
     collection: &Object<'js>,
 ) -> Result<()> {
-    let needed = Needed::new(ctx, host, model)?;
-    model.needed.replace(Some(needed));
+    model.needed.replace(Some(needed(ctx, host, model)?));
     for name in METHODS {
         let model = Rc::clone(model);
         let method = move |ctx: Ctx<'js>, given: Rest<Value<'js>>| -> Result<Value<'js>> {
@@ -95,4 +88,10 @@ fn extension<'js>(ctx: &Ctx<'js>, model: &Model) -> Result<Object<'js>> {
     let made: Object = make.call((query, link, append, function(|needed| &needed.fail)?))?;
     model.extension.replace(Some(Persistent::save(ctx, made.clone())));
     Ok(made)
+}
+
+fn ours() -> EvalOptions {
+    let mut options = EvalOptions::default();
+    options.filename = Some(OUR_FILE.to_owned());
+    options
 }

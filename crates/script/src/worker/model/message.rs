@@ -11,7 +11,7 @@ use rquickjs::function::Opt;
 use rquickjs::{Coerced, Ctx, Function, Object, Persistent, Result, Value};
 
 use super::arguments::{refuse, throw};
-use super::put;
+use super::properties::put;
 use crate::worker::engine::Host;
 
 const TOO_LARGE: u16 = 413;

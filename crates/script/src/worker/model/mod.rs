@@ -15,23 +15,21 @@ mod console;
 mod extension;
 mod message;
 mod numbered;
+mod properties;
 mod sight;
+mod state;
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 
-use rquickjs::context::EvalOptions;
 use rquickjs::function::{Args, Opt, This};
-use rquickjs::object::Property;
 use rquickjs::promise::PromiseState;
-use rquickjs::{Array, Coerced, Ctx, Function, IntoJs, Object, Persistent, Promise, Result, Value};
+use rquickjs::{Array, Coerced, Ctx, Function, Object, Persistent, Result, Value};
 
 use super::calls::Calls;
 use super::channel::Channel;
 use super::engine::Host;
-use super::exception::OUR_FILE;
 use crate::Completion;
 use crate::protocol::{OrderedRole, RunOrder};
 use crate::store::StoreReply;
@@ -39,9 +37,11 @@ use crate::store::StoreReply;
 use arguments::{failure, is_nothing, kind, refuse};
 use console::Log;
 pub(super) use console::console;
-use extension::Needed;
 use message::{Access, Body, message};
 pub(super) use numbered::number_errors;
+use properties::{Getter, define, put};
+pub(super) use state::Model;
+use state::{Face, Links, Part, QuotaText, Quotas, Slot};
 
 /// Global name of the collection.
 const SHORTHAND: &str = "__";
@@ -56,101 +56,6 @@ const ERROR_CODES: [(&str, u16); 8] = [
     ("RetryWith", 449),
     ("InternalServerError", 500),
 ];
-
-/// The state behind the objects.
-pub(super) struct Model {
-    calls: RefCell<Option<Calls>>,
-    /// The callbacks of accepted calls, in order.
-    callbacks: RefCell<VecDeque<Callback>>,
-    /// Unsettled promises of asynchronous functions.
-    promises: RefCell<Vec<Persistent<Promise<'static>>>>,
-    /// The reason of the script's abort.
-    aborted: RefCell<Option<Persistent<Value<'static>>>>,
-    has_aborted: Cell<bool>,
-    request: Rc<Body>,
-    response: Rc<Body>,
-    quotas: RefCell<Quotas>,
-    log: Rc<RefCell<Log>>,
-    links: RefCell<Links>,
-    part: Cell<Part>,
-    /// The operation of a trigger.
-    operation: RefCell<String>,
-    /// Made when a run first asks for it.
-    extension: RefCell<Slot>,
-    // The fields below belong to the engine, and stay for as long as it does.
-    collection: RefCell<Slot>,
-    faces: RefCell<Vec<Face>>,
-    needed: RefCell<Option<Needed>>,
-    /// The engine's own `Function.prototype.toString`, which scripts may replace.
-    print: RefCell<Option<Persistent<Function<'static>>>>,
-}
-
-type Slot = Option<Persistent<Object<'static>>>;
-
-/// Links of the collection.
-#[derive(Default)]
-struct Links {
-    /// `dbs/{rid}/colls/{rid}/`.
-    own: String,
-    /// `dbs/{name}/colls/{name}`.
-    alt: String,
-}
-
-/// Texts of the container's storage: its use and its limit.
-#[derive(Default)]
-struct Quotas {
-    usage: String,
-    max: String,
-}
-
-type QuotaText = fn(&Quotas) -> &String;
-
-/// The role that a script runs in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Procedure,
-    PreTrigger,
-    PostTrigger,
-}
-
-/// The objects that scripts of one part see.
-#[derive(Default)]
-struct Face {
-    context: Slot,
-    shorthand: Slot,
-    request: Slot,
-    response: Slot,
-}
-
-struct Callback {
-    function: Option<Persistent<Function<'static>>>,
-    has_resource: bool,
-}
-
-impl Part {
-    /// In the order of [`Model::faces`].
-    const ALL: [Part; 3] = [Part::Procedure, Part::PreTrigger, Part::PostTrigger];
-
-    fn of(role: &OrderedRole) -> Part {
-        match role {
-            OrderedRole::Procedure { .. } => Part::Procedure,
-            OrderedRole::PreTrigger { .. } => Part::PreTrigger,
-            OrderedRole::PostTrigger { .. } => Part::PostTrigger,
-        }
-    }
-
-    fn request(self) -> Option<Access> {
-        match self {
-            Part::Procedure => None,
-            Part::PreTrigger => Some(Access::Write),
-            Part::PostTrigger => Some(Access::Read),
-        }
-    }
-
-    fn has_response(self) -> bool {
-        self != Part::PreTrigger
-    }
-}
 
 impl Model {
     /// Puts the model into the global object.
@@ -190,6 +95,7 @@ impl Model {
         globals.remove("Atomics")?;
         globals.remove("SharedArrayBuffer")?;
         let collection = collection::collection(ctx, host, self)?;
+        extension::extend(ctx, host, self, &collection)?;
         self.collection.replace(Some(Persistent::save(ctx, collection)));
         for part in Part::ALL {
             let face = self.face(ctx, host, part)?;
@@ -454,37 +360,6 @@ fn restored<'js>(ctx: &Ctx<'js>, slot: &Slot) -> Result<Object<'js>> {
     slot.clone().ok_or(rquickjs::Error::Unknown)?.restore(ctx)
 }
 
-/// A property with a getter.
-struct Getter<'js> {
-    get: Function<'js>,
-    set: Option<Function<'js>>,
-    is_enumerable: bool,
-    is_configurable: bool,
-}
-
-impl<'js> Getter<'js> {
-    fn define(self, ctx: &Ctx<'js>, object: &Object<'js>, name: &str) -> Result<()> {
-        let constructor: Object = ctx.globals().get("Object")?;
-        let define: Function = constructor.get("defineProperty")?;
-        let descriptor = Object::new(ctx.clone())?;
-        descriptor.set("get", self.get)?;
-        self.set.map_or(Ok(()), |set| descriptor.set("set", set))?;
-        descriptor.set("enumerable", self.is_enumerable)?;
-        descriptor.set("configurable", self.is_configurable)?;
-        define.call((object.clone(), name, descriptor))
-    }
-}
-
-/// Defines a property of an object that scripts see, ignoring setters of its prototype.
-fn put<'js>(object: &Object<'js>, name: &str, value: impl IntoJs<'js>) -> Result<()> {
-    object.prop(name, Property::from(value).writable().configurable().enumerable())
-}
-
-/// Defines a global that is not enumerable.
-fn define<'js>(ctx: &Ctx<'js>, name: &str, value: Value<'js>) -> Result<()> {
-    ctx.globals().prop(name, Property::from(value).writable().configurable())
-}
-
 /// Limit on arguments: more overflow the engine's own `Function.prototype.apply`.
 const ARGUMENTS_MAX: f64 = 65_534.0;
 
@@ -509,10 +384,4 @@ fn listed<'js>(ctx: &Ctx<'js>, list: &Value<'js>) -> Result<Args<'js>> {
 
 fn push_all<'js>(arguments: &mut Args<'js>, values: &Array<'js>) -> Result<()> {
     values.iter::<Value>().try_for_each(|value| arguments.push_arg(value?))
-}
-
-fn ours() -> EvalOptions {
-    let mut options = EvalOptions::default();
-    options.filename = Some(OUR_FILE.to_owned());
-    options
 }

@@ -8,7 +8,7 @@
 use rquickjs::function::This;
 use rquickjs::{Ctx, Function, Result};
 
-use super::Model;
+use super::state::Model;
 
 /// Longer texts are not analysed.
 const TEXT_BYTES_MAX: usize = 4096;
