@@ -200,12 +200,12 @@ impl Fixture {
     }
 
     /// The ids that a filter finds, page by page, and the accesses taken.
-    async fn ids(&self, filter: &str, page: usize) -> (Vec<String>, BTreeSet<&'static str>) {
+    async fn ids(&self, filter: &str, page: usize) -> (Vec<String>, BTreeSet<String>) {
         let planned = self.planned(filter);
         let (mut ids, mut accesses, mut resume) = (Vec::new(), BTreeSet::new(), None::<Vec<u8>>);
         loop {
             let found = self.page(&planned, page, resume.as_deref()).await;
-            accesses.insert(found.access);
+            accesses.insert(found.access.into_owned());
             ids.extend(found.rows.iter().map(|row| String::from_utf8_lossy(row).into_owned()));
             resume = found.next;
             if resume.is_none() {
