@@ -22,7 +22,7 @@ const BYTES_PER_SECOND_MIN: u64 = 64 << 10;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A whole body, with its memory permit.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct WholeBody {
     pub bytes: Bytes,
     _hold: Option<BodyHold>,
@@ -38,9 +38,6 @@ where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    if body.is_end_stream() {
-        return Ok(WholeBody { bytes: Bytes::new(), _hold: None });
-    }
     if body.size_hint().lower() > size_bytes_max as u64 {
         return Err(too_large(size_bytes_max));
     }

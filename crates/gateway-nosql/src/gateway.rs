@@ -380,6 +380,9 @@ impl Inner {
         let (space, time_max) = (arrival.endpoint.space, self.settings.request_timeout);
         let hold = arrival.hold.insert(AnswerHold::enter(space, time_max).await?);
         let context = self.context(headers, arrival.activity_id, arrival.started, hold)?;
+        if body.is_end_stream() {
+            return Ok((WholeBody::default(), context));
+        }
         let body = body::receive(body, (self.settings.body_size_bytes_max, time_max), space).await?;
         Ok((body, context))
     }

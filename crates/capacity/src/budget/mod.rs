@@ -7,18 +7,18 @@
 //! | file | contents |
 //! |---|---|
 //! | `bucket.rs` | the token bucket: rate, capacity, debt, burst credit, priorities |
-//! | `partition.rs` | a bucket for many threads, with the estimate that is reserved on admission |
 //! | `shares.rs` | how a total is divided over partitions |
-//! | `container.rs` | the budgets of a container through changes of its ranges and its offer |
+//! | `container.rs` | the budgets of a container and of its partitions, through changes of its ranges and its offer |
 
 mod bucket;
 mod container;
-mod partition;
 mod shares;
 
 pub use bucket::{Bucket, Burst, Refusal};
-pub use container::{Allowance, BudgetRules, ContainerBudget, RangeThroughput, Reservation, Spent};
-pub use partition::{BudgetReport, PartitionBudget};
+pub use container::{
+    Allowance, BudgetReport, BudgetRules, ContainerBudget, PartitionBudget, RangeThroughput, Reservation,
+    Spent,
+};
 pub use shares::{fractions_of, shares_of};
 
 /// Order in which operations are refused when a budget runs low.
