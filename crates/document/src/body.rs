@@ -67,6 +67,9 @@ impl Body {
     }
 }
 
+/// Names of a document that are compared without memory of their own.
+const FEW_NAMES: usize = 24;
+
 /// Checks names and nesting; `level` is that of the value, the root being the first.
 fn check_names(value: RawValue<'_>, level: usize) -> Result<(), DocumentError> {
     match value {
@@ -74,14 +77,25 @@ fn check_names(value: RawValue<'_>, level: usize) -> Result<(), DocumentError> {
             Err(DocumentError::TooDeep { nesting_max: NESTING_CEILING, offset: 0 })
         }
         RawValue::Object(document) => {
-            let mut names: Vec<&str> = Vec::new();
+            let (mut few, mut many, mut count) = ([""; FEW_NAMES], Vec::new(), 0);
             for (name, value) in document.iter() {
                 if name.contains('\0') {
                     return Err(DocumentError::CorruptBody { what: "code with scope stands for a member" });
                 }
-                names.push(name);
+                match few.get_mut(count) {
+                    Some(slot) => *slot = name,
+                    None => many.push(name),
+                }
+                count += 1;
                 check_names(value, level + 1)?;
             }
+            let names = match many.is_empty() {
+                true => &mut few[..count],
+                false => {
+                    many.extend_from_slice(&few);
+                    &mut many[..]
+                }
+            };
             names.sort_unstable();
             match names.windows(2).find(|pair| pair[0] == pair[1]) {
                 Some(pair) => Err(DocumentError::DuplicateProperty { name: pair[0].to_owned() }),

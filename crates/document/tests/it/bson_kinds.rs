@@ -253,3 +253,31 @@ fn paths_lead_into_values_that_json_lacks() {
     assert_eq!(found, Some(Value::from("65f0c0ffee65f0c0ffee65f0")));
     assert_eq!(body.raw().value_at_path(&["a", "b", "c"]), None);
 }
+
+#[test]
+fn a_name_that_occurs_twice_is_found_in_documents_of_any_size() {
+    for members in [1, 2, 23, 24, 25, 26, 60] {
+        let names: Vec<String> = (0..members).map(|number| format!("n{number}")).collect();
+        let written = |names: &[&str]| {
+            let mut bytes = vec![0; 4];
+            for name in names {
+                bytes.extend([0x0A]);
+                bytes.extend(name.bytes().chain([0]));
+            }
+            bytes.push(0);
+            let length = (bytes.len() as i32).to_le_bytes();
+            bytes[..4].copy_from_slice(&length);
+            Body::from_written_bson(bytes)
+        };
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        assert!(written(&names).is_ok(), "{members}");
+        for twice in [0, members / 2, members - 1] {
+            for place in [0, members / 2, members] {
+                let mut names = names.clone();
+                names.insert(place, names[twice]);
+                let name = format!("n{twice}");
+                assert_eq!(written(&names), Err(DocumentError::DuplicateProperty { name }), "{members}");
+            }
+        }
+    }
+}

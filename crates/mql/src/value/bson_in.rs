@@ -1,6 +1,6 @@
 //! BSON bytes to documents, with every length checked.
 
-use super::{Decimal, Document, Str, Value};
+use super::{Decimal, Document, Value, names};
 use crate::error::{Error, Result, error, fail};
 use shardlake_stdx::codec::{Number, Reader};
 use std::sync::Arc;
@@ -8,6 +8,9 @@ use std::sync::Arc;
 /// Levels of documents and arrays that a document may have.
 const NESTING_MAX: usize = 200;
 const INVALID_BSON: i32 = 22;
+/// Bytes of a small member.
+const MEMBER_BYTES: usize = 24;
+const MEMBERS_EXPECTED_MAX: usize = 8;
 
 impl Document {
     /// Reads a document. Damaged bytes are error 22 (spec §1).
@@ -22,7 +25,7 @@ impl Document {
 
     /// Reads only those top-level members that `wanted` names: the ones that a filter or a sort needs.
     pub fn members_from_bytes(bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Document> {
-        Input(Reader::new(bytes)).members(0, wanted)
+        Input(Reader::new(bytes)).members(0, |_| 0, wanted)
     }
 }
 
@@ -71,18 +74,24 @@ impl<'a> Input<'a> {
     }
 
     fn document(&mut self, depth: usize) -> Result<Document> {
-        self.members(depth, |_| true)
+        self.members(depth, |bytes| (1 + bytes / MEMBER_BYTES).min(MEMBERS_EXPECTED_MAX), |_| true)
     }
 
-    fn members(&mut self, depth: usize, wanted: impl Fn(&str) -> bool) -> Result<Document> {
+    /// `expected` is the number of members to make room for in a body of so many bytes.
+    fn members(
+        &mut self,
+        depth: usize,
+        expected: impl Fn(usize) -> usize,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<Document> {
         let mut body = self.body(depth)?;
-        let mut document = Document::new();
+        let mut document = Document::with_capacity(expected(body.0.rest().len()));
         while !body.0.is_empty() {
             let kind = body.byte()?;
             let name = body.cstring()?;
             let value = body.value(kind, depth + 1)?;
             if wanted(name) {
-                document.push(Str::from(name), value);
+                document.push(names::shared(name), value);
             }
         }
         Ok(document)

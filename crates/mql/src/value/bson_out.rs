@@ -12,6 +12,11 @@ impl Document {
         out
     }
 
+    /// Appends the members as BSON, without the length in front and the zero at the end.
+    pub fn append_members(&self, out: &mut Vec<u8>) {
+        self.iter().for_each(|(name, value)| write_member(out, name, value));
+    }
+
     /// The number of bytes that `to_bytes` makes.
     pub fn size(&self) -> usize {
         5 + self.iter().map(|(name, value)| 2 + name.len() + value.size()).sum::<usize>()
@@ -81,11 +86,28 @@ fn close(out: &mut Vec<u8>, start: usize) {
 }
 
 fn write_member(out: &mut Vec<u8>, name: &str, value: &Value) {
+    write_named(out, name.as_bytes(), value);
+}
+
+/// The name of an element of an array: its place in digits.
+fn place_name(mut place: usize, digits: &mut [u8; 20]) -> &[u8] {
+    let mut from = digits.len();
+    loop {
+        from -= 1;
+        digits[from] = b'0' + (place % 10) as u8;
+        place /= 10;
+        if place == 0 {
+            return &digits[from..];
+        }
+    }
+}
+
+fn write_named(out: &mut Vec<u8>, name: &[u8], value: &Value) {
     out.push(match value.type_number() {
         -1 => 0xFF,
         number => number as u8,
     });
-    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(name);
     out.push(0);
     write_value(out, value);
 }
@@ -108,7 +130,8 @@ fn write_value(out: &mut Vec<u8>, value: &Value) {
         Value::Array(items) => {
             let start = open(out);
             for (at, item) in items.iter().enumerate() {
-                write_member(out, &at.to_string(), item);
+                let mut digits = [0; 20];
+                write_named(out, place_name(at, &mut digits), item);
             }
             close(out, start);
         }

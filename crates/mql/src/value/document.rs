@@ -1,6 +1,6 @@
 //! Documents: members in the order in which they were written.
 
-use super::{Str, Value};
+use super::{Str, Value, names};
 
 /// A document. Names may repeat, as BSON allows; reading by name finds the first.
 #[derive(Clone, Debug, Default)]
@@ -19,8 +19,8 @@ impl Document {
 
     /// A document of one member.
     pub fn one(name: &str, value: impl Into<Value>) -> Document {
-        let mut document = Document::new();
-        document.push(name, value.into());
+        let mut document = Document::with_capacity(1);
+        document.push(names::shared(name), value.into());
         document
     }
 

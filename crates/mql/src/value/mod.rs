@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `document.rs` | documents: members in order |
 //! | `bson_in.rs`, `bson_out.rs` | BSON bytes to documents and back |
+//! | `names.rs` | names that documents share |
 //! | `encoding.rs` | documents in commands that are sent |
 //! | `show.rs` | values as text in messages |
 //!
@@ -13,6 +14,7 @@ mod bson_in;
 mod bson_out;
 mod document;
 mod encoding;
+mod names;
 mod show;
 
 use crate::decimal::Decimal;
