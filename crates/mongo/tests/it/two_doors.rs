@@ -45,7 +45,7 @@ fn identities_have_the_texts_of_the_vectors_and_come_back() {
         assert_eq!(identity_text(&value).unwrap(), wanted, "{value}");
         let document = Document::one("_id", value.clone());
         let (body, Identity { text, .. }) = body_of(&document).unwrap();
-        assert_eq!(text, wanted);
+        assert_eq!(*text, *wanted);
         let again = document_of(body.as_bytes()).unwrap();
         assert!(identical_documents(&again, &document), "{value} comes back as {}", again.value("_id"));
     }

@@ -6,14 +6,16 @@
 use crate::decimal::Decimal;
 use crate::error::{Result, error, fail};
 use crate::order::identical;
-use crate::value::{Document, Value};
+use crate::value::{Str, Value, bytes_of_members};
+use std::borrow::Cow;
+
 use shardlake_document::{ID_BYTES_MAX, IdValue, ItemId, RawDocument, id_of_text, value_of_id};
 
 /// Stored forms of an `_id`.
 #[derive(Debug, Clone)]
 pub struct Identity {
     /// In the item's key.
-    pub text: String,
+    pub text: Str,
     /// The body's `id`.
     pub stored: Value,
 }
@@ -21,9 +23,15 @@ pub struct Identity {
 impl Identity {
     /// Error 53 for a value that cannot be an `_id`, 17280 for a string that is too long.
     pub fn of(value: &Value) -> Result<Identity> {
-        let text = identity_text(value)?;
-        let stored =
-            if identical(&identity_value(&text), value) { Value::string(&text) } else { value.clone() };
+        if let Value::String(text) = value
+            && let Cow::Borrowed(own) = id_of_text(text)
+        {
+            check_length(own)?;
+            return Ok(Identity { text: text.clone(), stored: value.clone() });
+        }
+        let text = Str::from(identity_text(value)?);
+        let is_encoded = identical(&identity_value(&text), value);
+        let stored = if is_encoded { Value::String(text.clone()) } else { value.clone() };
         Ok(Identity { text, stored })
     }
 }
@@ -42,17 +50,22 @@ pub fn identity_text(value: &Value) -> Result<String> {
 
 /// The typed form of a value other than a string; `None` for a value without such a form.
 pub(crate) fn typed_text(value: &Value) -> Option<String> {
-    let bytes = Document::one("", value.clone()).to_bytes();
+    let bytes = bytes_of_members(std::iter::once((Cow::Borrowed(""), value)), value.size());
     let raw = RawDocument::assume_valid(&bytes).get("")?;
     ItemId::of_value(raw).map(ItemId::into_string)
 }
 
 fn text_of_string(text: &str) -> Result<String> {
     let id = id_of_text(text).into_owned();
+    check_length(&id)?;
+    Ok(id)
+}
+
+fn check_length(id: &str) -> Result<()> {
     if id.len() > ID_BYTES_MAX {
         fail!(17280, "an '_id' that is a string takes at most {ID_BYTES_MAX} bytes");
     }
-    Ok(id)
+    Ok(())
 }
 
 /// The `_id` of an item whose `id` is a string. Numbers have the smallest type that holds them.

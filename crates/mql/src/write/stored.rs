@@ -32,7 +32,7 @@ fn is_identity(value: &Value, text: &str) -> bool {
 pub fn body_of(document: &Document) -> Result<(Body, Identity)> {
     let identity = Identity::of(&document.value("_id"))?;
     let size = document.size();
-    let text = Value::string(&identity.text);
+    let text = Value::String(identity.text.clone());
     // A client's member of this name is stored under the other spelling.
     let is_free = || !document.iter().any(|(name, _)| stored_name(name) == BESIDE);
     let beside = Some(&identity.stored).filter(|stored| is_told_beside(stored) && is_free());
