@@ -4,17 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::StreamExt;
+use shardlake_document::Body;
 use shardlake_host::{CheckSession, WriteBatch};
 use shardlake_model::{Error, ErrorKind, PartitionKey, RequestContext, Result};
 use shardlake_partition::{
     BatchFailure, BatchReply, CommandContext, CommitOptions, HEAVY_BYTES, ItemReply, LogicalKey, Operation,
-    PartitionWrite, extract_partition_key,
+    PartitionWrite, PreparedBody, extract_partition_key, prepare,
 };
 
 use crate::Items;
 use crate::command::{ItemOperation, ItemRead, KeyedOperation, ReadCommand};
 use shardlake_router::ContainerHandle;
-use shardlake_router::{key_of_read, logical, partition_of};
+use shardlake_router::{
+    PartitionHandle, body_key, key_of_read, logical, mismatch, own_key_of_read, partition_of,
+};
 
 /// Bulk operations of one request in flight at once; enough to fill a group commit.
 const BULK_CONCURRENCY: usize = 64;
@@ -93,15 +96,53 @@ impl Items {
                 }
             }
         }
-        if let Some(mut failure) = refused {
-            // The operations before it could still fail first in the transaction, but nothing is applied either way.
-            let meta = partition_of(&container.entry, &logical).meta(100, 0);
-            *failure.error.meta_mut() = meta;
-            return Ok(BatchReply { outcome: Err(failure), meta });
+        if let Some(failure) = refused {
+            return Ok(refused_batch(partition_of(&container.entry, &logical), failure));
         }
         let context = CommandContext { commit, unwanted, ..self.command(ctx, count) };
-        let write = PartitionWrite { key: logical.clone(), operations: planned, context };
-        self.router().send(ctx, container, &logical, &WriteBatch(Arc::new(write))).await
+        let write = PartitionWrite { key: logical, operations: planned, context };
+        self.execute(ctx, container, write).await
+    }
+
+    /// Creates items of one logical partition as one transaction. The caller bounds their number.
+    pub async fn create_all(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        key: PartitionKey,
+        bodies: impl ExactSizeIterator<Item = Body> + Send,
+        commit: CommitOptions,
+    ) -> Result<BatchReply> {
+        let logical = own_key_of_read(container, Some(key))?;
+        let context = CommandContext { commit, ..self.command(ctx, bodies.len()) };
+        let mut operations = Vec::with_capacity(bodies.len());
+        let mut since_pause = 0;
+        for (index, body) in bodies.enumerate() {
+            since_pause += body.as_bytes().len();
+            if since_pause > HEAVY_BYTES {
+                since_pause = 0;
+                tokio::task::yield_now().await;
+            }
+            let item = prepare(body, &container.entry.shape).await;
+            match item.and_then(|item| check_key_of_body(container, &logical, item)) {
+                Ok(item) => operations.push(Operation::Create { item }),
+                Err(error) => {
+                    let failure = BatchFailure::of(index, error)?;
+                    return Ok(refused_batch(partition_of(&container.entry, &logical), failure));
+                }
+            }
+        }
+        self.execute(ctx, container, PartitionWrite { key: logical, operations, context }).await
+    }
+
+    async fn execute(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        write: PartitionWrite,
+    ) -> Result<BatchReply> {
+        let command = WriteBatch(Arc::new(write));
+        self.router().send(ctx, container, &command.0.key, &command).await
     }
 
     async fn planned_in_batch(
@@ -221,6 +262,26 @@ impl Items {
             // This operation is done. The following ones are not.
             (false, true) => Ok(ItemReply { item: None, ..reply }),
         }
+    }
+}
+
+/// A batch with an operation that is refused before the others run. They could still fail first in the transaction, but
+/// nothing is applied either way.
+fn refused_batch(partition: &PartitionHandle, mut failure: BatchFailure) -> BatchReply {
+    let meta = partition.meta(100, 0);
+    *failure.error.meta_mut() = meta;
+    BatchReply { outcome: Err(failure), meta }
+}
+
+/// Refuses a body of another logical partition.
+fn check_key_of_body(
+    container: &ContainerHandle,
+    logical: &LogicalKey,
+    item: PreparedBody,
+) -> Result<PreparedBody> {
+    match logical.partition_key.same(&body_key(&container.entry, &item)?) {
+        true => Ok(item),
+        false => Err(mismatch()),
     }
 }
 

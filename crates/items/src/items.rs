@@ -24,7 +24,7 @@ impl Items {
         command: WriteCommand,
     ) -> Result<ItemReply> {
         let (logical, operation) = self.planned(container, command.key.as_ref(), command.write).await?;
-        self.write_noting(ctx, container, &logical, (operation, command.commit)).await
+        self.write_noting(ctx, container, logical, (operation, command.commit)).await
     }
 
     pub async fn read(
@@ -133,19 +133,19 @@ impl Items {
         logical: &LogicalKey,
         operation: Operation,
     ) -> impl Future<Output = Result<ItemReply>> + Send {
-        self.write_noting(ctx, container, logical, (operation, CommitOptions::default()))
+        self.write_noting(ctx, container, logical.clone(), (operation, CommitOptions::default()))
     }
 
     async fn write_noting(
         &self,
         ctx: &RequestContext,
         container: &ContainerHandle,
-        logical: &LogicalKey,
+        key: LogicalKey,
         (operation, commit): (Operation, CommitOptions),
     ) -> Result<ItemReply> {
         let context = CommandContext { commit, ..self.command(ctx, 1) };
-        let write = PartitionWrite { key: logical.clone(), operations: vec![operation], context };
-        self.router().send(ctx, container, logical, &WriteItem(Arc::new(write))).await
+        let command = WriteItem(Arc::new(PartitionWrite { key, operations: vec![operation], context }));
+        self.router().send(ctx, container, &command.0.key, &command).await
     }
 
     pub fn command(&self, ctx: &RequestContext, writes: usize) -> CommandContext {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use shardlake_document::Body;
-use shardlake_items::{ItemOperation, ItemWrite, KeyedOperation, OpenTransaction, WriteCommand};
+use shardlake_items::{ItemWrite, OpenTransaction, WriteCommand};
 use shardlake_model::{ErrorKind, PartitionKey};
-use shardlake_mql::write::{AnswerForm, body_of, document_of, id_first};
+use shardlake_mql::write::{AnswerForm, document_of, id_first};
 use shardlake_mql::{Document, Value};
 use shardlake_partition::{BEYOND_BOUNDS, CommitOptions, Permit, SessionWrite, StatementNote};
 
@@ -243,14 +243,11 @@ impl Collections {
         if checks && rules.validator().is_some() {
             rules.check(&document, &mut request.env())?;
         }
-        rules.places.check(&document)?;
-        let key = rules.shard_key.of_new(&document)?;
-        let (body, _) = body_of(&document)?;
-        rules.arrays.check(&document, body.raw())?;
+        let stored = rules.stored(&document)?;
         if collection.meta.capped_size().is_some_and(|max| document.size() as u64 > max) {
             return Err(too_large_for_capped());
         }
-        Ok((key, body))
+        Ok(stored)
     }
 
     /// The document with `_id` in front, and with empty timestamps filled in. Most documents arrive so.
@@ -455,11 +452,7 @@ impl Collections {
     ) -> Result<(), (Option<usize>, Failure)> {
         let key = &documents[0].key;
         let _room = self.room_for(request, documents).await.map_err(|error| (None, error.into()))?;
-        let operation = |ready: &Ready| {
-            let write = ItemWrite::Create { body: ready.body.clone() };
-            Ok(KeyedOperation { key: None, operation: ItemOperation::Write(write), content: true })
-        };
-        let operations = documents.iter().map(operation).collect();
+        let bodies = documents.iter().map(|ready| ready.body.clone());
         let statements: Vec<i32> = documents.iter().filter_map(|ready| Some(ready.statement?.1)).collect();
         let note = documents[0].statement.map(|(write, _)| StatementNote {
             write,
@@ -467,8 +460,8 @@ impl Collections {
             answer: AnswerForm::Inserted,
         });
         let commit = CommitOptions { note, ..self.commit_options() };
-        let reply =
-            self.queries.items().batch_with(&request.ctx, &collection.handle, key, operations, commit).await;
+        let items = self.queries.items();
+        let reply = items.create_all(&request.ctx, &collection.handle, key.clone(), bodies, commit).await;
         let reply = reply.map_err(|error| (None, Failure::from(error)))?;
         request.charge(reply.meta.charge_centi);
         match reply.outcome {

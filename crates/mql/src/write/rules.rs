@@ -1,11 +1,13 @@
 //! Rules of a collection for its documents.
 
 use serde::{Deserialize, Serialize};
+use shardlake_document::Body;
 use shardlake_model::{Derived, KeyPath, PartitionKey, Source};
 
 use super::arrays::ArrayRules;
 use super::refusal::Refusal;
 use super::shard_key::ShardKey;
+use super::stored::body_of;
 use crate::error::{Error, Result, error};
 use crate::expression::{Env, Scope};
 use crate::filter::{Filter, Places, unmet};
@@ -114,6 +116,15 @@ impl Rules {
             }
             _ => self.check(new, env),
         }
+    }
+
+    /// The shard key and the body of a new document that the indexes take.
+    pub fn stored(&self, document: &Document) -> Result<(PartitionKey, Body)> {
+        self.places.check(document)?;
+        let key = self.shard_key.of_new(document)?;
+        let (body, _) = body_of(document)?;
+        self.arrays.check(document, body.raw())?;
+        Ok((key, body))
     }
 
     /// Refuses the next version of a document if its shard key differs.
