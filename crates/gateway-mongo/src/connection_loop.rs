@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::watch;
@@ -197,7 +198,11 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
 
     /// Executes a command. A read ends when its client closes the connection.
     async fn answer(&mut self, asked: Asked) -> Answered {
-        let mut answering = offload::answer(self.deployment, &self.connection, asked);
+        let mut answering = match dispatch::is_evaluated(self.deployment, &asked.body) {
+            true => offload::answer(self.deployment, &self.connection, asked),
+            // Boxed, so that the future of a connection that waits for its client is small.
+            false => dispatch::answer(self.deployment, &self.connection, asked).boxed(),
+        };
         tokio::select! {
             biased;
             answered = &mut answering => return answered,

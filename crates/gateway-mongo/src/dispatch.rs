@@ -28,7 +28,7 @@ use crate::latencies::Kind;
 use crate::operations::{Interruption, Work};
 use crate::reply::Reply;
 use crate::sessions::{RetryableWrite, Session, SessionKey, TransactionTurn};
-use crate::{cluster_time, stable, table, transactions};
+use crate::{cluster_time, expressions, stable, table, transactions};
 
 /// Time after its deadline for which an operation is still waited for. The engine ends it at its deadline.
 const GRACE: Duration = Duration::from_secs(2);
@@ -47,6 +47,23 @@ pub struct Answered {
 pub fn has_batch(body: &Document) -> bool {
     let row = body.first().and_then(|(name, _)| table::find(name));
     row.is_some_and(|row| row.rules.has_batch)
+}
+
+/// Commands whose documents a validator may refuse.
+const WRITES: [&str; 5] = ["insert", "update", "findAndModify", "findandmodify", "bulkWrite"];
+
+/// Whether a command may evaluate expressions, which take long: then it is offloaded.
+pub fn is_evaluated(deployment: &Deployment, body: &Document) -> bool {
+    match body.first() {
+        Some((name, id)) if &**name == "getMore" => {
+            id.to_i64_exact().is_some_and(|id| deployment.cursors.is_evaluated(id))
+        }
+        Some((name, _)) => {
+            let collections = deployment.account.collections();
+            expressions::is_evaluated(body) || WRITES.contains(&&**name) && collections.validators_evaluate()
+        }
+        None => false,
+    }
 }
 
 /// Whether a command is part of authentication. Such messages are not compressed, because their compressed size would reveal secrets.
@@ -258,7 +275,9 @@ async fn run(
     if generic.is_api_strict {
         stable::check(row.name, body)?;
     }
-    transactions::check(row, body, &generic)?;
+    if generic.transaction_part.is_some() {
+        transactions::check(row, body, &generic)?;
+    }
     check_variables(row.name, body)?;
     let mut call = enter(deployment, connection, row, (asked, generic), principal).await?;
     // A client's time for the next batch of a cursor limits the wait for documents. The reads after it have a command's time.
@@ -297,7 +316,9 @@ async fn run(
     drop(at_work);
     deployment.commands.note_charge(Some(number), call.charged.load(Ordering::Relaxed));
     note_request(&call, row, started, outcome.is_ok());
-    transactions::give_back(&mut call, &outcome);
+    if call.transaction.is_some() {
+        transactions::give_back(&mut call, &outcome);
+    }
     let reply = outcome?;
     let code = if row.rules.is_write { first_write_error(&reply) } else { None };
     Ok((finish(row, &call, reply, concern_error), code))
@@ -400,7 +421,7 @@ fn check_rules(row: &Command, generic: &Generic) -> Result<()> {
     if generic.transaction_part.is_some() && !row.rules.in_transaction {
         fail!(code::NOT_IN_TRANSACTION, "Cannot run '{name}' in a multi-document transaction.");
     }
-    if row.rules.is_admin_only && generic.database != "admin" {
+    if row.rules.is_admin_only && &*generic.database != "admin" {
         fail!(code::UNAUTHORIZED, "{name} may only be run against the admin database.");
     }
     if generic.is_api_strict && !row.rules.is_stable {
@@ -435,7 +456,7 @@ fn check_retryable(row: &Command, generic: &Generic) -> Result<()> {
              autocommit:false was not provided, and {name} is not a retryable write command."
         );
     }
-    transactions::check_session(generic)
+    generic.check_session()
 }
 
 async fn enter(

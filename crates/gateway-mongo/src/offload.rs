@@ -25,21 +25,13 @@ use crate::call::Connection;
 use crate::deployment::Deployment;
 use crate::dispatch::{self, Answered, Asked};
 use crate::errors::{code, error};
-use crate::expressions;
 
-/// Commands whose documents a validator may refuse.
-const WRITES: [&str; 5] = ["insert", "update", "findAndModify", "findandmodify", "bulkWrite"];
-
-/// [`dispatch::answer`], on this thread or on the blocking pool.
+/// [`dispatch::answer`], on the blocking pool.
 pub fn answer<'a>(
     deployment: &'a Arc<Deployment>,
     connection: &'a Arc<Connection>,
     asked: Asked,
 ) -> BoxFuture<'a, Answered> {
-    if !is_evaluated(deployment, &asked.body) {
-        // Boxed, so that the future of a connection that waits for its client is small.
-        return dispatch::answer(deployment, connection, asked).boxed();
-    }
     let time = time_of(deployment, &asked.body);
     let (deployment, connection) = (deployment.clone(), connection.clone());
     let places = deployment.places.0.clone();
@@ -88,19 +80,6 @@ struct Bell(Notify);
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         self.0.notify_one();
-    }
-}
-
-fn is_evaluated(deployment: &Deployment, body: &Document) -> bool {
-    match body.first() {
-        Some((name, id)) if &**name == "getMore" => {
-            id.to_i64_exact().is_some_and(|id| deployment.cursors.is_evaluated(id))
-        }
-        Some((name, _)) => {
-            let collections = deployment.account.collections();
-            expressions::is_evaluated(body) || WRITES.contains(&&**name) && collections.validators_evaluate()
-        }
-        None => false,
     }
 }
 

@@ -1,11 +1,11 @@
 //! Running commands by number, so that they can be listed and killed.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use shardlake_account::collections::Ending;
+use shardlake_mql::Str;
 use tokio::sync::Notify;
 
 use crate::sessions::SessionKey;
@@ -14,7 +14,7 @@ use crate::sessions::SessionKey;
 #[derive(Debug, Clone)]
 pub struct Work {
     pub command: &'static str,
-    pub database: String,
+    pub database: Str,
     pub connection: i32,
     pub session: Option<SessionKey>,
     /// Changes no data, so it is useless once its client has closed the connection.
@@ -47,7 +47,7 @@ pub struct End {
 
 #[derive(Debug, Default)]
 pub struct Operations {
-    table: Mutex<BTreeMap<i32, Operation>>,
+    table: Mutex<Vec<Operation>>,
     last: AtomicI32,
 }
 
@@ -59,24 +59,26 @@ pub struct AtWork<'o> {
 }
 
 impl Operations {
-    fn table(&self) -> MutexGuard<'_, BTreeMap<i32, Operation>> {
+    fn table(&self) -> MutexGuard<'_, Vec<Operation>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn begin(&self, work: Work, end: Arc<End>) -> AtWork<'_> {
         let number = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1) & i32::MAX;
-        self.table().insert(number, Operation { number, work, end: end.clone() });
+        self.table().push(Operation { number, work, end: end.clone() });
         AtWork { operations: self, number, end }
     }
 
     /// Running commands, oldest number first.
     pub fn list(&self) -> Vec<Operation> {
-        self.table().values().cloned().collect()
+        let mut running = self.table().clone();
+        running.sort_unstable_by_key(|operation| operation.number);
+        running
     }
 
     /// Ends a command, if it is running.
     pub fn kill(&self, number: i32) {
-        if let Some(operation) = self.table().get(&number) {
+        if let Some(operation) = self.table().iter().find(|operation| operation.number == number) {
             operation.end.begin(Interruption::Killed);
         }
     }
@@ -84,14 +86,14 @@ impl Operations {
     /// Ends the commands of sessions.
     pub fn kill_of_sessions(&self, ends: impl Fn(&SessionKey) -> bool) {
         let table = self.table();
-        let killed = table.values().filter(|operation| operation.work.session.as_ref().is_some_and(&ends));
+        let killed = table.iter().filter(|operation| operation.work.session.as_ref().is_some_and(&ends));
         killed.for_each(|operation| operation.end.begin(Interruption::Killed));
     }
 
     /// Ends the reads of a connection that its client has closed. Writes continue.
     pub fn end_reads_of(&self, connection: i32) {
         let table = self.table();
-        let reads = table.values().filter(|operation| operation.work.is_read);
+        let reads = table.iter().filter(|operation| operation.work.is_read);
         let ended = reads.filter(|operation| operation.work.connection == connection);
         ended.for_each(|operation| operation.end.begin(Interruption::ClientGone));
     }
@@ -127,6 +129,10 @@ impl AtWork<'_> {
 
 impl Drop for AtWork<'_> {
     fn drop(&mut self) {
-        self.operations.table().remove(&self.number);
+        let mut table = self.operations.table();
+        // Mostly one of the last.
+        if let Some(place) = table.iter().rposition(|operation| operation.number == self.number) {
+            table.swap_remove(place);
+        }
     }
 }

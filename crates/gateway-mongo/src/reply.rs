@@ -50,7 +50,7 @@ impl Reply {
             name(&mut out, EMBEDDED_DOCUMENT, "cursor");
             cursor.write(&mut out);
         }
-        append_members(&mut out, &self.fields);
+        self.fields.append_members(&mut out);
         append(&mut out);
         close(&mut out, start);
         out
@@ -72,7 +72,7 @@ impl CursorReply {
         }
         close(out, batch);
         if let Some(token) = &self.resume_token {
-            append_members(out, &Document::one("postBatchResumeToken", token.clone()));
+            Document::one("postBatchResumeToken", token.clone()).append_members(out);
         }
         name(out, INT64, "id");
         out.extend_from_slice(&self.id.to_le_bytes());
@@ -104,12 +104,6 @@ fn name(out: &mut Vec<u8>, kind: u8, name: &str) {
     out.push(kind);
     out.extend_from_slice(name.as_bytes());
     out.push(0);
-}
-
-/// The members of a document, without its length and its final zero.
-fn append_members(out: &mut Vec<u8>, document: &Document) {
-    let bytes = document.to_bytes();
-    out.extend_from_slice(&bytes[4..bytes.len() - 1]);
 }
 
 #[cfg(test)]

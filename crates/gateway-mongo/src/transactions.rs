@@ -27,7 +27,7 @@ pub fn check_fields(row: &Command, generic: &Generic, part: TransactionPart) -> 
     if generic.transaction_number.is_none() {
         fail!(code::INVALID_OPTIONS, "'autocommit' field requires a transaction number to also be specified");
     }
-    check_session(generic)?;
+    generic.check_session()?;
     if row.rules.ends_transaction {
         return match part {
             TransactionPart::Later => Ok(()),
@@ -45,20 +45,12 @@ pub fn check_fields(row: &Command, generic: &Generic, part: TransactionPart) -> 
     Ok(())
 }
 
-/// Checks that a command with a number has a session.
-pub fn check_session(generic: &Generic) -> Result<()> {
-    if generic.transaction_number.is_some() && generic.session.is_none() {
-        fail!(code::INVALID_OPTIONS, "Transaction number requires a session ID to also be specified");
-    }
-    Ok(())
-}
-
 /// Refuses namespaces and stages that a transaction does not allow. A refused command neither begins a transaction nor ends one.
 pub fn check(row: &Command, body: &Document, generic: &Generic) -> Result<()> {
     if generic.transaction_part.is_none() || row.rules.ends_transaction {
         return Ok(());
     }
-    let database = generic.database.as_str();
+    let database = &*generic.database;
     let target = body.first().and_then(|(_, value)| value.as_str());
     check_namespace(database, target.unwrap_or_default())?;
     for info in body.get("nsInfo").and_then(Value::as_array).into_iter().flat_map(|list| list.iter()) {

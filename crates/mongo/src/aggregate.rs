@@ -44,7 +44,7 @@ impl Collections {
         let source = match collection {
             None => Source::Ready(VecDeque::new()),
             Some(name) => {
-                let namespace = Namespace::new(&database, name);
+                let namespace = Namespace::new(&*database, name);
                 let namespace = match self.find_name(&namespace)? {
                     Found::View(view) => {
                         let (base, of_view) = self.resolved_view(&database, &view)?;
@@ -531,7 +531,7 @@ impl shardlake_mql::Collections for Others {
     }
 
     fn view(&self, collection: &str) -> Option<(Str, Vec<Value>)> {
-        let namespace = Namespace::new(&self.database, collection);
+        let namespace = Namespace::new(&*self.database, collection);
         match self.collections.find_name(&namespace) {
             Ok(Found::View(view)) => Some((view.on.as_str().into(), view.pipeline)),
             _ => None,
@@ -539,7 +539,7 @@ impl shardlake_mql::Collections for Others {
     }
 
     fn view_collation(&self, collection: &str) -> Collation {
-        let namespace = Namespace::new(&self.database, collection);
+        let namespace = Namespace::new(&*self.database, collection);
         match self.collections.find_name(&namespace) {
             Ok(Found::View(view)) => view.collation,
             _ => Collation::simple(),

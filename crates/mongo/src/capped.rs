@@ -178,7 +178,7 @@ pub async fn clone_as_capped(
     let (collections, request, to) = (collections.clone(), request.clone(), to.clone());
     guarded(move |interruption| async move {
         let beside = format!("{BESIDE}{}", collections.queries.router().random().guid());
-        let beside = Namespace::new(&to.database, beside);
+        let beside = Namespace::new(&*to.database, beside);
         let mut options = source.meta.options.clone();
         options.remove("max");
         capped_options(size, None).iter().for_each(|(name, value)| options.set(name, value.clone()));

@@ -224,7 +224,7 @@ impl Collections {
     }
 
     pub async fn create_view(&self, request: &Request, database: &str, view: View) -> Result<()> {
-        let namespace = Namespace::new(database, &view.name);
+        let namespace = Namespace::new(database, &*view.name);
         if !matches!(self.find_name(&namespace)?, Found::Nothing) {
             return Err(exists(&namespace));
         }
@@ -263,7 +263,7 @@ impl Collections {
             Ok(handles) => {
                 for handle in handles {
                     let namespace = Namespace::of_container(database, &handle.container().definition.id);
-                    let name = namespace.collection.clone();
+                    let name = namespace.collection.to_string();
                     let collection = Some(self.of_handle(&namespace, handle)?);
                     listed.push(Listed { name, view: None, collection });
                 }
@@ -357,7 +357,7 @@ impl Collections {
             let (from, to) = names;
             let last_ms = meta.renames.last().map_or(0, |rename| rename.at_ms);
             let at_ms = times.between(last.max(Timestamp(last_ms))).milliseconds();
-            meta.note_rename(Rename { at_ms, from, to });
+            meta.note_rename(Rename { at_ms, from: from.to_string(), to: to.to_string() });
             meta.is_temporary = false;
             Ok(Some(meta.encoded()))
         };

@@ -9,7 +9,7 @@ use shardlake_definitions::Resources;
 use shardlake_items::OpenTransaction;
 use shardlake_model::{ContainerRid, Error, ErrorKind, RequestContext};
 use shardlake_mql::write::{DocumentRules, ShardKey};
-use shardlake_mql::{Collation, Document, Value};
+use shardlake_mql::{Collation, Document, Str, Value};
 use shardlake_partition::{CommitOptions, TRANSACTION_TOO_LARGE};
 use shardlake_queries::Queries;
 use shardlake_router::ContainerHandle;
@@ -62,12 +62,12 @@ impl Collections {
 /// A database and a collection in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
-    pub database: String,
-    pub collection: String,
+    pub database: Str,
+    pub collection: Str,
 }
 
 impl Namespace {
-    pub fn new(database: impl Into<String>, collection: impl Into<String>) -> Namespace {
+    pub fn new(database: impl Into<Str>, collection: impl Into<Str>) -> Namespace {
         Namespace { database: database.into(), collection: collection.into() }
     }
 

@@ -79,7 +79,7 @@ impl Collections {
         let (collections, request, target) = (self.clone(), request.clone(), target.clone());
         guarded(move |interruption| async move {
             let beside = format!("{BESIDE}{}", collections.queries.router().random().guid());
-            let beside = Namespace::new(&target.database, beside);
+            let beside = Namespace::new(&*target.database, beside);
             let options = old.as_ref().map(|old| old.meta.options.clone()).unwrap_or_default();
             let creation = Creation { options, is_temporary: true, ..Creation::default() };
             let made = collections.create(&request, &beside, creation).await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shardlake_mql::{Document, Value};
+use shardlake_mql::{Document, Str, Value};
 
 use super::concerns::{ReadConcern, WriteConcern};
 use super::fields::{Arguments, required, truncated, wrong_type};
@@ -96,7 +96,7 @@ pub enum TransactionPart {
 /// The fields that [`NAMES`] lists, read and checked.
 #[derive(Debug, Clone)]
 pub struct Generic {
-    pub database: String,
+    pub database: Str,
     pub session: Option<SessionId>,
     pub transaction_number: Option<i64>,
     pub transaction_part: Option<TransactionPart>,
@@ -113,7 +113,7 @@ impl Generic {
             |name: &str| body.get(name).filter(|value| !matches!(value, Value::Null | Value::Undefined));
         let database = match body.get("$db") {
             None => fail!(code::MISSING_FIELD, "BSON field '$db' is missing but a required field"),
-            Some(Value::String(text)) => text.to_string(),
+            Some(Value::String(text)) => text.clone(),
             Some(other) => return Err(wrong_type("$db", other, Types::STRING)),
         };
         namespace::check_database(&database)?;
@@ -144,12 +144,36 @@ impl Generic {
     }
 }
 
+impl Generic {
+    /// Checks that a command with a number has a session.
+    pub fn check_session(&self) -> Result<()> {
+        if self.transaction_number.is_some() && self.session.is_none() {
+            fail!(code::INVALID_OPTIONS, "Transaction number requires a session ID to also be specified");
+        }
+        Ok(())
+    }
+}
+
+const FEW_FIELDS: usize = 16;
+
 /// Refuses repeated fields. Commands read fields by name, so none may occur twice.
 fn check_duplicates(body: &Document) -> Result<()> {
-    let mut names: Vec<&str> = body.iter().map(|(name, _)| &**name).collect();
-    names.sort_unstable();
-    match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(error!(code::DUPLICATE_FIELD, "BSON field '{}' is a duplicate field", pair[0])),
+    let repeated = match body.len() <= FEW_FIELDS {
+        // Few names are compared without a list of them.
+        true => {
+            let is_repeated =
+                |place: usize, name: &str| body.iter().take(place).any(|(own, _)| **own == *name);
+            let mut fields = body.iter().enumerate();
+            fields.find(|(place, (name, _))| is_repeated(*place, name)).map(|(_, (name, _))| &**name)
+        }
+        false => {
+            let mut names: Vec<&str> = body.iter().map(|(name, _)| &**name).collect();
+            names.sort_unstable();
+            names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+        }
+    };
+    match repeated {
+        Some(name) => Err(error!(code::DUPLICATE_FIELD, "BSON field '{name}' is a duplicate field")),
         None => Ok(()),
     }
 }

@@ -46,7 +46,7 @@ fn may_read(call: &Call) -> bool {
 /// The documents of one of these collections; `None` for every other name.
 pub fn documents(call: &Call, namespace: &Namespace) -> Result<Option<Vec<Value>>> {
     let name = &*namespace.collection;
-    if namespace.database != ADMIN || ![ROLES, USERS, VERSIONS].contains(&name) {
+    if &*namespace.database != ADMIN || ![ROLES, USERS, VERSIONS].contains(&name) {
         return Ok(None);
     }
     if !may_read(call) {
@@ -63,7 +63,7 @@ pub fn documents(call: &Call, namespace: &Namespace) -> Result<Option<Vec<Value>
 
 /// The indexes of one of these collections, as the reference has them.
 pub fn indexes(namespace: &Namespace) -> Option<Vec<Document>> {
-    if namespace.database != ADMIN {
+    if &*namespace.database != ADMIN {
         return None;
     }
     match &*namespace.collection {

@@ -408,7 +408,7 @@ fn check_uuid(target: &Target, collection: Option<&Collection>) -> Result<()> {
     }
     let Namespace { database, collection } = &target.namespace;
     let told = error!(361, "Collection UUID does not match that specified");
-    let told = told.with_field("db", database.as_str()).with_field("collectionUUID", uuid.clone());
-    let told = told.with_field("expectedCollection", collection.as_str());
+    let told = told.with_field("db", &**database).with_field("collectionUUID", uuid.clone());
+    let told = told.with_field("expectedCollection", &**collection);
     Err(told.with_field("actualCollection", Value::Null))
 }

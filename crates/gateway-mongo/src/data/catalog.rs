@@ -393,13 +393,13 @@ pub fn checked_view(
     if parsed.output().is_some() {
         fail!(167, "The aggregation stage $out or $merge cannot be used in a view definition");
     }
-    let (name, pipeline) = (namespace.collection.clone(), stages.to_vec());
+    let (name, pipeline) = (namespace.collection.to_string(), stages.to_vec());
     let view = View { name, on: on.to_owned(), pipeline, collation };
     if reads(stages, &namespace.collection) {
         fail!(5, "View cycle detected: {0} -> {0}", namespace.collection);
     }
     let meta = call.collections().database_meta(&namespace.database)?;
-    let mut seen = vec![namespace.collection.clone()];
+    let mut seen = vec![namespace.collection.to_string()];
     let mut next = on.to_owned();
     loop {
         if seen.contains(&next) {
@@ -477,7 +477,7 @@ pub fn check_case(call: &Call, database: &str) -> Result<()> {
 
 pub async fn drop_collection(call: &Call) -> Result<Reply> {
     let namespace = call.namespace()?;
-    if namespace.collection != "system.profile" {
+    if &*namespace.collection != "system.profile" {
         check_written(&namespace)?;
     }
     call.arguments(&[optional("collectionUUID", Types::BINARY)])?;

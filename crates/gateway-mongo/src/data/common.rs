@@ -60,7 +60,7 @@ impl Call {
 
     /// The namespace of the command's first field.
     pub(super) fn namespace(&self) -> Result<Namespace> {
-        Ok(Namespace::new(self.database(), self.collection()?))
+        Ok(Namespace::new(self.generic.database.clone(), self.collection()?))
     }
 
     /// The namespace for a write. Names that belong to the server are refused.

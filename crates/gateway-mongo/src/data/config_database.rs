@@ -16,7 +16,7 @@ pub const COLLECTIONS: [&str; 9] =
 
 /// The documents of one of these collections; `None` for every other name.
 pub fn documents(call: &Call, namespace: &Namespace) -> Result<Option<Vec<Value>>> {
-    if namespace.database != CONFIG {
+    if &*namespace.database != CONFIG {
         return Ok(None);
     }
     let documents = match &*namespace.collection {

@@ -225,7 +225,7 @@ pub async fn source(
             if let Some(base) = collections.collection(&base)? {
                 check_hint(&base, hint, (filter, false))?;
             }
-            let named = (namespace.database.as_str(), &view);
+            let named = (&*namespace.database, &view);
             Source::Ready(collections.view_documents(request, named, is_from_end).await?)
         }
         Found::Collection(collection) => {

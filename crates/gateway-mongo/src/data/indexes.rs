@@ -97,7 +97,7 @@ pub async fn list_indexes(call: &Call) -> Result<Reply> {
     let collection = match call.collections().find_name(&namespace)? {
         Found::Collection(collection) => collection,
         Found::View(_) => fail!(166, "Namespace {namespace} is a view, not a collection"),
-        Found::Nothing if namespace.collection == "system.views" => {
+        Found::Nothing if &*namespace.collection == "system.views" => {
             let options = CursorOptions::default();
             return call
                 .open_cursor(namespace.to_string(), Box::new(Listed::new([identity_index()])), options)

@@ -112,8 +112,8 @@ async fn digest_of(call: &Call, namespace: &Namespace) -> Result<String> {
     let (scope, env) = request.bound(&SIMPLE, &Document::new())?;
     let by_identity = Value::document(Document::one("_id", 1));
     let aggregation = Aggregation {
-        database: namespace.database.clone(),
-        collection: Some(namespace.collection.clone()),
+        database: namespace.database.to_string(),
+        collection: Some(namespace.collection.to_string()),
         stages: vec![Value::document(Document::one("$sort", by_identity))],
         is_from_end: false,
         scope,

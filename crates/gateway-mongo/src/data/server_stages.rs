@@ -31,7 +31,7 @@ pub fn answered(
             sessions(call, name, options)?
         }
         "$listSessions" => {
-            if namespace.database != "config" || namespace.collection != "system.sessions" {
+            if &*namespace.database != "config" || &*namespace.collection != "system.sessions" {
                 fail!(
                     code::INVALID_NAMESPACE,
                     "$listSessions may only be run against config.system.sessions"

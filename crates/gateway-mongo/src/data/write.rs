@@ -35,13 +35,23 @@ fn statements<'b>(arguments: &Arguments<'b>, name: &str) -> Result<Vec<&'b Arc<D
 }
 
 /// The numbers of the statements of a retryable write.
-fn statement_ids(call: &Call, count: usize) -> Vec<i32> {
-    let first = call.body.get("stmtId").and_then(Value::to_i64_exact).unwrap_or(0) as i32;
-    match call.body.get("stmtIds") {
-        Some(Value::Array(ids)) if ids.len() == count => {
-            ids.iter().map(|id| id.to_i64_exact().unwrap_or(0) as i32).collect()
+struct StatementIds<'c> {
+    first: i32,
+    given: Option<&'c [Value]>,
+}
+
+impl StatementIds<'_> {
+    fn of(call: &Call, count: usize) -> StatementIds<'_> {
+        let first = call.body.get("stmtId").and_then(Value::to_i64_exact).unwrap_or(0) as i32;
+        let given = call.body.get("stmtIds").and_then(Value::as_array).filter(|ids| ids.len() == count);
+        StatementIds { first, given: given.map(|ids| &***ids) }
+    }
+
+    fn at(&self, place: usize) -> i32 {
+        match self.given {
+            Some(ids) => ids[place].to_i64_exact().unwrap_or(0) as i32,
+            None => self.first + place as i32,
         }
-        _ => (0..count as i32).map(|at| first + at).collect(),
     }
 }
 
@@ -60,11 +70,14 @@ pub async fn insert(call: &Call) -> Result<Reply> {
     let documents = statements(&arguments, "documents")?;
     let checks = arguments.bool("bypassDocumentValidation") != Some(true);
     check_created(&namespace)?;
-    let ids = statement_ids(call, documents.len());
-    let (mut answer, mut todo, mut places) = (WriteAnswer::default(), Vec::new(), Vec::new());
+    let ids = StatementIds::of(call, documents.len());
+    let (mut answer, mut todo) = (WriteAnswer::default(), Vec::with_capacity(documents.len()));
+    // None where every document is inserted.
+    let mut places: Option<Vec<usize>> = None;
     for (place, found) in documents.iter().enumerate() {
-        if replayed(call, ids[place])?.is_some() {
+        if replayed(call, ids.at(place))?.is_some() {
             answer.count += 1;
+            places.get_or_insert_with(|| (0..place).collect());
             continue;
         }
         if found.size() > DOCUMENT_BYTES_MAX {
@@ -74,17 +87,21 @@ pub async fn insert(call: &Call) -> Result<Reply> {
                 found.size()
             );
             answer.errors.push((place, told));
+            places.get_or_insert_with(|| (0..place).collect());
             if is_ordered(&arguments) {
                 break;
             }
             continue;
         }
         todo.push(Arc::clone(found));
-        places.push(place);
+        if let Some(places) = &mut places {
+            places.push(place);
+        }
     }
-    let request = call.request();
+    let place_of = |index: usize| places.as_ref().map_or(index, |places| places[index]);
+    let (request, count) = (call.request(), todo.len());
     let numbered = call.retryable.as_ref().map(|retryable| {
-        let statements = places.iter().map(|place| ids[*place]).collect();
+        let statements = (0..todo.len()).map(|index| ids.at(place_of(index))).collect();
         NumberedInserts { write: retryable.write(call.context.now), statements }
     });
     let how = (is_ordered(&arguments), checks);
@@ -93,16 +110,16 @@ pub async fn insert(call: &Call) -> Result<Reply> {
     let failed: BTreeSet<usize> = inserted.failures.iter().map(|(index, _)| *index).collect();
     let stopped = failed.first().copied().filter(|_| is_ordered(&arguments)).unwrap_or(usize::MAX);
     if let Some(retryable) = &call.retryable {
-        for (index, place) in places.iter().enumerate() {
+        for index in 0..count {
             if index < stopped && !failed.contains(&index) {
-                retryable.record(ids[*place], inserted_answer());
+                retryable.record(ids.at(place_of(index)), inserted_answer());
             }
         }
     }
     for (index, failure) in inserted.failures {
         let error = CommandError::from(failure);
         call.check_goes_on(&error)?;
-        answer.errors.push((places[index], error));
+        answer.errors.push((place_of(index), error));
     }
     answer.errors.sort_by_key(|(place, _)| *place);
     if is_ordered(&arguments) {
@@ -263,11 +280,11 @@ async fn run_all(
     made: impl Fn(&Document, bool) -> Result<Statement>,
 ) -> Result<WriteAnswer> {
     let collections = call.collections().gathering();
-    let ids = statement_ids(call, statements.len());
+    let ids = StatementIds::of(call, statements.len());
     let mut answer = WriteAnswer::default();
     let ran = async {
         for (place, (statement, is_multi)) in statements.iter().enumerate() {
-            let id = ids[place];
+            let id = ids.at(place);
             if let Some(result) = replayed(call, id)? {
                 answer.note(place, &result);
                 continue;

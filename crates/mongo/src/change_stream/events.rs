@@ -136,9 +136,9 @@ pub(super) fn catalog_event(name: &str, time_ms: u64, namespace: Option<&Namespa
 }
 
 pub(super) fn namespace_document(namespace: &Namespace) -> Document {
-    let mut document = Document::one("db", namespace.database.as_str());
+    let mut document = Document::one("db", &*namespace.database);
     if !namespace.collection.is_empty() {
-        document.push("coll", Value::string(&namespace.collection));
+        document.push("coll", Value::String(namespace.collection.clone()));
     }
     document
 }

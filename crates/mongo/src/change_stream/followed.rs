@@ -96,8 +96,8 @@ impl Followed {
         let new = meta.renames.iter().filter(|rename| rename.at_ms > self.noted_ms);
         self.renames.extend(new.cloned());
         self.noted_ms = self.renames.back().map_or(self.noted_ms, |rename| rename.at_ms);
-        let told = self.renames.back().map_or(&self.namespace.collection, |rename| &rename.to);
-        if *told == self.collection.namespace.collection {
+        let told = self.renames.back().map_or(&*self.namespace.collection, |rename| &*rename.to);
+        if *told == *self.collection.namespace.collection {
             return Ok(());
         }
         let words = format!(
@@ -140,7 +140,7 @@ impl Collections {
         let renamed_ms = before.map_or(forgotten_ms, |rename| rename.at_ms);
         let first = meta.renames.iter().find(|rename| rename.at_ms > start.renamed_ms);
         let namespace = match first {
-            Some(rename) => Namespace::new(&own.database, &rename.from),
+            Some(rename) => Namespace::new(&*own.database, &*rename.from),
             None => own,
         };
         let mut followed = Followed {
@@ -270,7 +270,8 @@ impl ChangeStream {
                 let is_one = matches!(watched, Watched::Database(_));
                 self.pending.push_back(Told { event, time_ms, kind: TokenKind::Events, ends_told: None });
                 if is_last {
-                    let event = catalog_event("dropDatabase", time_ms, Some(&Namespace::new(database, "")));
+                    let event =
+                        catalog_event("dropDatabase", time_ms, Some(&Namespace::new(&**database, "")));
                     let kind = if is_one { TokenKind::Invalidate } else { TokenKind::Events };
                     self.pending.push_back(Told { event, time_ms, kind, ends_told: None });
                     if is_one {
@@ -286,7 +287,7 @@ impl ChangeStream {
     pub(super) fn tell_rename(&mut self, place: usize) {
         let followed = &mut self.followed[place];
         let Some(Rename { at_ms, to, .. }) = followed.renames.pop_front() else { return };
-        let to = Namespace::new(&followed.namespace.database, to);
+        let to = Namespace::new(&*followed.namespace.database, to);
         let mut event = catalog_event("rename", at_ms, Some(&followed.namespace));
         event.push("to", shardlake_mql::Value::document(namespace_document(&to)));
         followed.namespace = to;

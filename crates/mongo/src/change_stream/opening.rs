@@ -179,11 +179,13 @@ impl ChangeStream {
         match &self.watched {
             // A pending rename may also give it the name.
             Watched::Collection(namespace) => {
-                let names = followed.renames.iter().map(|rename| &rename.to);
+                let names = followed.renames.iter().map(|rename| &*rename.to);
                 namespace.database == followed.namespace.database
-                    && names.chain([&followed.namespace.collection]).any(|name| *name == namespace.collection)
+                    && names
+                        .chain([&*followed.namespace.collection])
+                        .any(|name| *name == *namespace.collection)
             }
-            Watched::Database(database) => *database == followed.namespace.database,
+            Watched::Database(database) => **database == *followed.namespace.database,
             Watched::Everything => true,
         }
     }
