@@ -17,12 +17,13 @@ use crate::compaction::{self, Compaction, CompactionStep};
 use crate::delete_key;
 use crate::expire::{self, Sweep, SweepStep};
 use crate::feed::{self, FeedFilter, PageLimits, PartitionPage};
-use crate::index::{self, BuildEnd};
 use crate::operation::CommandContext;
 use crate::partition::Partition;
 use crate::reclaim;
 use crate::shape::ContainerSchema;
-use crate::sizes::{self, LogicalSize, SizedKey};
+use crate::size_reports::{self, SizedKey};
+use crate::sizes::LogicalSize;
+use crate::tasks::{self, BuildEnd};
 use crate::times;
 
 /// Requests.
@@ -86,20 +87,20 @@ impl Partition {
 
     /// The size of a logical partition, as the engine shows it now.
     pub async fn logical_size(&self, logical: &LogicalKey) -> Result<LogicalSize> {
-        sizes::logical_size(self.core(), logical).await
+        size_reports::logical_size(self.core(), logical).await
     }
 
     /// The largest logical partitions, largest first, at most 32. The first time, and rarely again, it takes as long as
     /// reading all sizes.
     pub async fn largest_logical_partitions(&self, count: usize) -> Result<Vec<SizedKey>> {
-        sizes::largest_logical_partitions(self.core(), count).await
+        size_reports::largest_logical_partitions(self.core(), count).await
     }
 
     /// Where a cut leaves about half of the bytes on either side: the first position of the upper
     /// half. `None` where everything lies in one place. Writes that continue meanwhile move the
     /// middle by their size.
     pub async fn size_median(&self) -> Result<Option<Epk>> {
-        sizes::size_median(self.core()).await
+        size_reports::size_median(self.core()).await
     }
 }
 
@@ -167,13 +168,13 @@ impl Partition {
 
     /// From now on no query begins to read a generation below this one.
     pub fn retire_indexes_below(&self, id: u16) {
-        index::retire_indexes_below(self.core(), id);
+        tasks::retire_indexes_below(self.core(), id);
     }
 
     /// Decides which generations every later commit keeps up to date. When this returns, commits planned without them are
     /// applied: nothing is written to any other generation any more.
     pub async fn maintain_indexes(&self, layouts: Vec<Arc<IndexLayout>>) -> Result<()> {
-        index::maintain_indexes(self.core(), layouts).await
+        tasks::maintain_indexes(self.core(), layouts).await
     }
 
     /// Adds the terms of every item to a generation that the partition maintains. `done` is called
@@ -184,24 +185,24 @@ impl Partition {
         layout: &Arc<IndexLayout>,
         done: &(dyn Fn(u64) + Send + Sync),
     ) -> Result<BuildEnd> {
-        index::build_index(self.core(), shape, layout, done).await
+        tasks::build_index(self.core(), shape, layout, done).await
     }
 
     /// Deletes the remains of generations below `end`, except for some, after the partition has
     /// stopped maintaining them. Generations from `end` on may be in the making and are left alone.
     pub async fn drop_indexes_below(&self, end: u16, except: &[u16]) -> Result<()> {
-        index::drop_indexes_below(self.core(), end, except).await
+        tasks::drop_indexes_below(self.core(), end, except).await
     }
 
     /// Counts a path from now on, in the background. Not where the shard refuses writes: each query would ask again in vain.
     pub fn count_path_in_background(&self, index_id: u16, path_hash: u64) {
-        index::count_path_in_background(self.core(), index_id, path_hash);
+        tasks::count_path_in_background(self.core(), index_id, path_hash);
     }
 
     /// Counts a path without array elements in a whole generation from now on, unless too many are counted already. Must
     /// be polled to its end.
     pub async fn count_path(&self, index_id: u16, path_hash: u64) -> Result<()> {
-        index::count_path(self.core(), index_id, path_hash).await
+        tasks::count_path(self.core(), index_id, path_hash).await
     }
 }
 

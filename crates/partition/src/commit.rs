@@ -22,10 +22,10 @@ use tracing::Instrument;
 
 use crate::core::Core;
 use crate::index::Maintained;
-use crate::interactive::Place;
 use crate::invariants;
 use crate::keys;
 use crate::oldest::{LIST_MAX, Oldest, Placed};
+use crate::open_transactions::Place;
 use crate::origin::Origin;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::sequencer::{Sequencer, SequencerGuard};

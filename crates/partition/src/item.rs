@@ -11,8 +11,8 @@ use shardlake_routing::{LogicalKey, effective_partition_key};
 use shardlake_stdx::{Guid, Timestamp};
 use shardlake_storage::CachedRow;
 
+use crate::body_terms::{BodyTerms, IndexTerms};
 use crate::cpu_pool::HEAVY_BYTES;
-use crate::index::{BodyTerms, IndexTerms};
 use crate::keys::{self, PartitionUid};
 use crate::partition_key::extract_partition_key;
 use crate::shape::ContainerSchema;

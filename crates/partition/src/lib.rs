@@ -13,6 +13,7 @@
 //! | `origin.rs` | a partition's identity, and that part of it which replies and ordinals need |
 //! | `answers.rs` | refusals, conditions, replies to reads |
 //! | `prepare.rs`, `partition_key.rs` | a body made ready for a write; its partition key |
+//! | `open_transactions/` | logical partitions and rows that open transactions hold |
 //! | `interactive/` | transactions that take their time: those of scripts, and those of clients |
 //! | `cpu_pool.rs` | permits for work that is too long for the threads that answer requests |
 //! | `pending.rs` | queued commits that the engine does not show yet |
@@ -27,11 +28,12 @@
 //! | `times.rs` | commits in the order of their times, over several partitions |
 //! | `log_marks.rs`, `versions.rs` | how much of the past is kept; versions that have ended |
 //! | `compaction.rs` | removes entries from the log that no reader can ask for |
-//! | `index/` | the inverted index as it is stored and maintained |
+//! | `index/`, `body_terms.rs` | the inverted index as it is stored and maintained; the terms of one body |
+//! | `tasks/` | filling a generation of the index, counting a path |
 //! | `relocate/` | moving everything to other partitions: the data's side of split, merge and move |
 //! | `policy_preview.rs`, `query_sketch.rs` | charges of writes and queries under another indexing policy, from a sample |
 //! | `item.rs`, `shape.rs` | a stored item, its container's compiled policies |
-//! | `sizes/` | the size of every logical partition |
+//! | `sizes/`, `size_reports.rs` | the size of every logical partition; sizes that are asked for |
 //! | `reclaim.rs` | removes items whose time has run out, or the oldest, where there is no room |
 //! | `expire/`, `due.rs` | removes them everywhere, in the background; when items run out |
 //! | `seeded.rs`, `describe.rs` | mistakes that tests make on purpose; descriptions of stored rows |
@@ -43,6 +45,7 @@
 mod acknowledged;
 mod all_versions;
 mod answers;
+mod body_terms;
 mod calls;
 mod change_feed;
 mod change_log;
@@ -74,6 +77,7 @@ mod log_marks;
 mod model_tests;
 mod narrowing;
 mod oldest;
+mod open_transactions;
 mod operation;
 mod origin;
 mod partition;
@@ -90,12 +94,14 @@ mod relocate;
 pub mod seeded;
 mod sequencer;
 mod shape;
+mod size_reports;
 mod sizes;
 #[cfg(test)]
 mod slow_tests;
 mod statements;
 #[cfg(test)]
 mod summary_tests;
+mod tasks;
 #[cfg(test)]
 mod test_fixture;
 mod times;
@@ -122,13 +128,13 @@ pub use describe::{describe_row, owner_of_row};
 pub use end::End;
 pub use expire::{Sweep, SweepStep};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position, item_of_position};
-pub use index::BuildEnd;
 pub use insertion_order::{InsertionPage, InsertionPosition, read_in_order};
 pub use interactive::{
-    LogicalTransaction, OwnItems, SnapshotTransaction, TRANSACTION_TOO_LARGE, TransactionView, Uncommitted,
+    LogicalTransaction, SnapshotTransaction, TRANSACTION_TOO_LARGE, TransactionView, Uncommitted,
 };
 pub use item::StoredItem;
 pub use keys::{PartitionUid, is_scanned, partition_range};
+pub use open_transactions::OwnItems;
 pub use operation::{
     BatchFailure, BatchReply, CommandContext, CommitOptions, ItemReply, LogicalKey, MembersText, Operation,
     Outcome, PreparedBody,
@@ -151,11 +157,13 @@ pub use shape::{
 #[cfg(feature = "testing")]
 pub use shardlake_index::witness;
 pub use shardlake_mql::write::DocumentChange;
-pub use sizes::{LogicalSize, SizedKey};
+pub use size_reports::SizedKey;
+pub use sizes::LogicalSize;
 pub use statements::{
     KeptStatements, SessionName, SessionWrite, StatementNote, StatementRow, forget_statements,
     is_statement_key, kept_statements, wait_for_queued,
 };
+pub use tasks::BuildEnd;
 pub use verify::{PartitionReport, verify_partition};
 pub use write::{BEYOND_BOUNDS, PartitionWrite};
 

@@ -12,9 +12,9 @@ pub use shardlake_routing::LogicalKey;
 use shardlake_sql::Condition;
 use shardlake_stdx::{Guid, Timestamp};
 
+use crate::body_terms::BodyTerms;
 use crate::cpu_pool::HEAVY_BYTES;
 use crate::deferred::Deferred;
-use crate::index::BodyTerms;
 use crate::item::StoredItem;
 use crate::shape::ContainerSchema;
 use crate::statements::StatementNote;

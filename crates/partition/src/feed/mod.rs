@@ -18,9 +18,9 @@ use crate::core::Core;
 use crate::feed::created::{
     CreatedRows, HELD_LEAST, HELD_MAX, Next, ROWS_PER_NAMED, Source, WALKED_MAX, position_of,
 };
-use crate::interactive::OwnItems;
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER, PartitionUid};
+use crate::open_transactions::OwnItems;
 use crate::operation::CommandContext;
 use crate::shape::ContainerSchema;
 

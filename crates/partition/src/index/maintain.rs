@@ -9,8 +9,8 @@ use bytes::Bytes;
 use shardlake_index::IndexLayout;
 use shardlake_storage::{Batch, Op, Seq};
 
-use super::body_terms::IndexTerms;
 use super::keys::push_posting_key;
+use crate::body_terms::IndexTerms;
 use crate::item::StoredItem;
 use crate::keys::PartitionUid;
 

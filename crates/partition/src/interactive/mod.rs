@@ -3,12 +3,11 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `open.rs` | the transactions that are open in a partition |
-//! | `locks.rs` | the gates of logical partitions |
 //! | `transaction.rs` | one transaction of a script, step by step |
-//! | `own_items.rs` | its writes, laid over the engine's state |
 //! | `snapshot_transaction.rs`, `snapshot_commit.rs` | transactions that read a snapshot and write to any partitions of a shard; their commit |
-//! | `claims.rs` | the rows that those have written |
+//!
+//! The gates and claims of open transactions, and the items that these have written, are in
+//! `open_transactions/`.
 //!
 //! A script's transaction holds only the gate of its logical partition, so that the items that it
 //! reads do not change. Readers continue, writers of other logical partitions continue, a relocation goes
@@ -18,10 +17,6 @@
 //! other writers of these items wait for its end. Its commit compares the rows that it rests on
 //! once more under the sequencers, whatever was written in between.
 
-mod claims;
-mod locks;
-mod open;
-mod own_items;
 mod snapshot_commit;
 mod snapshot_transaction;
 mod transaction;
@@ -32,10 +27,6 @@ use shardlake_model::Result;
 use shardlake_routing::LogicalKey;
 use shardlake_stdx::Clock;
 
-pub(crate) use locks::{Gates, Place};
-pub(crate) use open::Transactions;
-pub(crate) use own_items::MergedScan;
-pub use own_items::OwnItems;
 pub use snapshot_commit::Uncommitted;
 pub use snapshot_transaction::{SnapshotTransaction, TRANSACTION_TOO_LARGE, TransactionView};
 pub use transaction::LogicalTransaction;

@@ -16,13 +16,13 @@ use shardlake_routing::LogicalKey;
 use shardlake_stdx::{Timestamp, UnderWay};
 use shardlake_storage::{PendingCommit, RowsPermit, SMALL_COMMIT_ROWS};
 
-use super::locks::Place;
-use super::own_items::OwnItems;
 use super::snapshot_transaction::{Branch, Fingerprint, SnapshotTransaction, conflict, fingerprint, task};
 use super::transaction::make_different;
 use crate::commit::{Task, Together, Work, commit_time, go_on_after, plan, queue_together};
 use crate::core::Core;
 use crate::keys::{self, HEADER};
+use crate::open_transactions::OwnItems;
+use crate::open_transactions::Place;
 use crate::operation::CommandContext;
 use crate::origin::Origin;
 use crate::read_set::{Plan, ReadSet, Stop};

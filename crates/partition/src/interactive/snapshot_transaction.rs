@@ -24,13 +24,13 @@ use shardlake_stdx::Guid;
 use shardlake_storage::{CachedView, Shard};
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::claims::Claimed;
-use super::own_items::OwnItems;
 use crate::answers;
 use crate::commit::{Task, Work, Writer, go_on_after, plan};
 use crate::core::Core;
 use crate::item::StoredItem;
 use crate::keys::{self, PartitionUid};
+use crate::open_transactions::Claimed;
+use crate::open_transactions::OwnItems;
 use crate::operation::{CommandContext, ItemReply, Operation, PreparedBody};
 use crate::origin::Origin;
 use crate::partition::Partition;

@@ -13,7 +13,8 @@ use shardlake_stdx::Clock;
 
 use super::work::{PageWork, QueryStatistics};
 use crate::feed::FeedFilter;
-use crate::interactive::{OwnItems, TransactionView};
+use crate::interactive::TransactionView;
+use crate::open_transactions::OwnItems;
 
 /// A test of time that a query may ask from any thread.
 pub type TimeTest<'a> = &'a (dyn Fn() -> bool + Send + Sync);

@@ -16,8 +16,8 @@ use crate::feed::created::{
     CreatedRows, HELD_LEAST, HELD_MAX, Next, Piece, ROWS_PER_NAMED, RowOrder, Source,
 };
 use crate::feed::{FeedFilter, matches_filter};
-use crate::interactive::MergedScan;
 use crate::keys::HEADER;
+use crate::open_transactions::MergedScan;
 
 /// Where a scan begins, and so in which order it goes.
 pub(super) enum ScanFrom {

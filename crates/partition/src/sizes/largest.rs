@@ -1,11 +1,11 @@
-//! The largest logical partitions of a physical one, kept in memory by its commits (`reports.rs`).
+//! The largest logical partitions of a physical one, kept in memory by its commits (`size_reports.rs`).
 
 use rustc_hash::FxHashMap;
 
 use super::LogicalSize;
 
 /// Logical partitions that can be asked for.
-pub(super) const ASKED_MAX: usize = 32;
+pub(crate) const ASKED_MAX: usize = 32;
 /// Held after a cut, and at most before one: the difference pays for the cost of a cut.
 const HELD: usize = 2 * ASKED_MAX;
 const HELD_MAX: usize = 2 * HELD;
@@ -13,9 +13,9 @@ const HELD_MAX: usize = 2 * HELD;
 #[derive(Debug, Default)]
 pub(crate) struct Largest {
     /// By the part of their keys that names them.
-    pub(super) held: FxHashMap<Box<[u8]>, LogicalSize>,
+    pub held: FxHashMap<Box<[u8]>, LogicalSize>,
     /// No logical partition that is not held has more bytes.
-    pub(super) left_out_bytes: u64,
+    pub left_out_bytes: u64,
     is_complete: bool,
 }
 

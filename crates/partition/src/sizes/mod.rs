@@ -9,25 +9,18 @@
 //! | `count.rs` | counts a partition from before there were sizes |
 //! | `limit.rs` | refusals of writes that exceed a size limit |
 //! | `largest.rs` | the largest logical partitions, kept in memory |
-//! | `median.rs` | where half of the bytes lie on either side |
-//! | `reports.rs` | sizes that are asked for: of one logical partition, and of the largest |
 //! | `recent.rs` | sizes that were written lately, to spare reading them |
 //! | `verify.rs` | compares the sizes with the items |
 
 mod count;
 mod largest;
 pub(crate) mod limit;
-mod median;
 mod recent;
-mod reports;
 mod verify;
 
 pub(crate) use count::{count, is_counted};
-pub(crate) use largest::Largest;
-pub(crate) use median::size_median;
+pub(crate) use largest::{ASKED_MAX, Largest};
 pub(crate) use recent::RecentSizes;
-pub use reports::SizedKey;
-pub(crate) use reports::{largest_logical_partitions, logical_size};
 pub(crate) use verify::SizeVerifier;
 
 use bytes::Bytes;

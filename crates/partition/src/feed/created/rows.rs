@@ -11,8 +11,8 @@ use shardlake_storage::{Chunk, Row, ScanOptions};
 use super::order::{Groups, KnownOrder, OrderedChunk, last_group, logical_prefix, ordinal_of};
 use super::source::Source;
 use super::walk::{Direction, Walk};
-use crate::interactive::MergedScan;
 use crate::keys::{self, HEADER};
+use crate::open_transactions::MergedScan;
 use crate::sizes::LogicalSize;
 
 /// Items of a logical partition that are read to put them in order.

@@ -2,8 +2,8 @@
 
 use shardlake_storage::{CachedView, ScanOptions};
 
-use crate::interactive::{MergedScan, OwnItems};
 use crate::keys::PartitionUid;
+use crate::open_transactions::{MergedScan, OwnItems};
 
 /// Where items are read.
 pub(crate) struct Source<'a> {

@@ -8,9 +8,9 @@ use shardlake_storage::{Row, Scan, ScanOptions};
 
 use super::order::ordinal_of;
 use super::source::Source;
-use crate::interactive::OwnItems;
 use crate::key_list::KeyList;
 use crate::keys::{self, HEADER};
+use crate::open_transactions::OwnItems;
 
 /// Items that are looked up in the row cache, and cached there. A walk over more would evict rows
 /// that others read again.

@@ -18,9 +18,8 @@ use shardlake_index::ItemTerms;
 use shardlake_model::Result;
 use shardlake_storage::{Batch, PendingCommit, Row, SMALL_COMMIT_ROWS, ScanOptions, Shard, StorageError};
 
-use super::keys::{self, BuildMarker};
-use super::maintain::PostingOps;
 use crate::core::Core;
+use crate::index::{BuildMarker, PostingOps, marker_key, range_of_ids};
 use crate::item::StoredItem;
 use crate::keys::{COUNTERS, HEADER, ITEMS, MARKERS, POSTINGS, PartitionUid, after_item, space_range};
 use crate::pending::Kept;
@@ -138,7 +137,7 @@ pub(crate) async fn build_index(
     layout: &Arc<IndexLayout>,
     done: &(dyn Fn(u64) + Send + Sync),
 ) -> Result<BuildEnd> {
-    let key = keys::marker_key(core.uid, layout.id);
+    let key = marker_key(core.uid, layout.id);
     let stored = core.shard().get(&key).await.map_err(crate::storage_error)?;
     let marker = stored.as_deref().map_or(Ok(BuildMarker::default()), BuildMarker::decode)?;
     done(marker.items);
@@ -190,7 +189,7 @@ async fn build_chunk(
     let (_sequencer, Entries { postings, marker, begun }) = entries;
     let mut batch = Batch::new();
     postings.add_to(&mut batch);
-    batch.put(keys::marker_key(core.uid, layout_id), marker.encode());
+    batch.put(marker_key(core.uid, layout_id), marker.encode());
     let turn = turn.filter(|_| batch.len() > SMALL_COMMIT_ROWS);
     let commit = match core.shard().commit_in_turn(batch, turn) {
         Err(StorageError::Overloaded) => return Ok(Chunk::Overloaded),
@@ -251,7 +250,7 @@ pub(crate) async fn drop_indexes_below(core: &Core, end: u16, except: &[u16]) ->
     for id in kept.into_iter().chain(std::iter::once(end)) {
         if first < id {
             for space in [MARKERS, COUNTERS, POSTINGS] {
-                let (start, end) = keys::range_of_ids(core.uid, space, first, id);
+                let (start, end) = range_of_ids(core.uid, space, first, id);
                 core.shard().drop_range(start, end).await.map_err(crate::storage_error)?;
             }
         }
