@@ -5,7 +5,7 @@
 //! steps and threads; stacks by a debugger where there is one; the kernel's state of each thread;
 //! and the data directory as it was before the start.
 
-use super::{Campaign, Choices};
+use super::run::{Campaign, Choices};
 use crate::Outcome;
 use serde_json::{Value, json};
 use shardlake_testkit::{Client, ReadyRecord, container_path};

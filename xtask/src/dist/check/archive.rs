@@ -1,6 +1,7 @@
 //! Checks of the plain archive and of the program in it.
 
-use super::{Artefacts, SUMS, Verdict, expect, server};
+use super::artefacts::{Artefacts, SUMS, Verdict, expect};
+use super::server;
 use crate::command::{run_to_end, succeeds};
 use crate::dist::program::{self, output_of};
 use crate::dist::{archive, deb, image, npm, sbom, wheel};

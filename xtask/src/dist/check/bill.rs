@@ -1,6 +1,6 @@
 //! Checks of the bill of materials: its own rules, and the schema of its specification.
 
-use super::{Artefacts, Verdict, expect};
+use super::artefacts::{Artefacts, Verdict, expect};
 use crate::command::run_to_end;
 use crate::dist::sbom;
 use crate::{Outcome, prerequisites, project};

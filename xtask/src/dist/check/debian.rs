@@ -1,6 +1,7 @@
 //! Checks of the Debian package by Debian's own programs.
 
-use super::{Artefacts, Verdict, expect, server};
+use super::artefacts::{Artefacts, Verdict, expect};
+use super::server;
 use crate::Outcome;
 use crate::command::{run_to_end, succeeds};
 use crate::dist::deb;

@@ -1,6 +1,7 @@
 //! Checks of the container image without a container engine: every blob by its digest, and the layers as a root directory.
 
-use super::{Artefacts, Verdict, expect, server};
+use super::artefacts::{Artefacts, Verdict, expect};
+use super::server;
 use crate::Outcome;
 use crate::command::{run_to_end, succeeds};
 use crate::dist::digest::hex_digest;

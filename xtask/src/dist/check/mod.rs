@@ -1,33 +1,18 @@
 //! Checks of artefacts: each is installed as a user would, offline, and the server from it answers.
 
 mod archive;
+mod artefacts;
 mod bill;
 mod debian;
 mod image;
 mod packages;
 mod server;
 
+pub use artefacts::{Artefacts, SUMS};
+
 use crate::Outcome;
-use crate::dist::release::Release;
 use crate::tally::Skip;
-use std::path::PathBuf;
-
-/// Sums of all artefacts, as `sha256sum` reads them.
-pub const SUMS: &str = "SHA256SUMS";
-
-/// The artefacts of one release in their directory.
-#[derive(Debug)]
-pub struct Artefacts {
-    directory: PathBuf,
-    release: Release,
-}
-
-/// How a check that did not fail ended.
-enum Verdict {
-    Good,
-    /// A program that it needs is not here.
-    Skipped(&'static str),
-}
+use artefacts::Verdict;
 
 type Check = (&'static str, fn(&Artefacts) -> Outcome<Verdict>);
 
@@ -58,14 +43,6 @@ pub struct Checked {
 }
 
 impl Artefacts {
-    pub fn new(directory: PathBuf, release: Release) -> Artefacts {
-        Artefacts { directory, release }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.join(name)
-    }
-
     /// Runs every check to its end and prints how it ended.
     pub fn check_all(&self) -> Checked {
         let mut checked = Checked::default();
@@ -89,9 +66,4 @@ impl Artefacts {
         }
         checked
     }
-}
-
-/// An error with these words unless the condition holds.
-fn expect(condition: bool, words: impl FnOnce() -> String) -> Outcome {
-    if condition { Ok(()) } else { Err(words().into()) }
 }

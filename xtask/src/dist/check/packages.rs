@@ -1,6 +1,7 @@
 //! Checks of the packages for Python and Node.js, installed from their files without a network.
 
-use super::{Artefacts, Verdict, expect, server};
+use super::artefacts::{Artefacts, Verdict, expect};
+use super::server;
 use crate::command::run_to_end;
 use crate::dist::program::output_of;
 use crate::dist::{npm, wheel};

@@ -1,6 +1,6 @@
 //! A server from an artefact: it starts, keeps an item, and stops when asked.
 
-use super::expect;
+use super::artefacts::expect;
 use crate::Outcome;
 use serde_json::json;
 use shardlake_testkit::{HANG, ServerOptions};
