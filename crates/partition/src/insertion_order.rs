@@ -82,8 +82,6 @@ pub async fn read_in_order(
                 page.is_last = false;
                 return Ok(page);
             }
-            let is_beyond = |last: u64| (last < item.ordinal()) != position.is_backwards;
-            debug_assert!(page.last.is_none_or(is_beyond), "ordinals are the order");
             page.last = Some(item.ordinal());
             if !item.is_expired(now_seconds) {
                 page.size_bytes += item.json_size_bytes();

@@ -400,7 +400,6 @@ impl<'a> Transaction<'a> {
             None => self.size_before(&key)?,
         };
         let after = before.changed_by(change)?;
-        debug_assert!(after.items > 0 || after.size_bytes == 0, "without items there are no bytes");
         self.write(key.clone(), (after.items > 0).then(|| after.encode()));
         self.outcome.sum.add(change);
         self.outcome.recorded.push((key, after));
@@ -608,7 +607,6 @@ pub(crate) struct ItemName<'n> {
 
 impl<'n> ItemName<'n> {
     pub fn new(uid: PartitionUid, logical: &'n LogicalKey, id: &'n str) -> Self {
-        assert!(!id.is_empty(), "an item has an id");
         ItemName { logical, id, key: keys::item_key(uid, logical, id).into() }
     }
 
