@@ -27,7 +27,7 @@ use crate::auth::{Caller, Grant};
 use crate::call::Call;
 use crate::connection_mode::ConnectionMode;
 use crate::headers::{RequestHeaders, flag};
-use crate::items::key_of_text;
+use crate::request_key::key_of_text;
 use crate::router::{FeedOperation, Operation, Path, ResourceOperation};
 
 /// The rights that an operation requires of its caller.

@@ -9,8 +9,8 @@ use shardlake_model::{ReplyMeta, RequestContext, Result};
 use crate::auth::{Caller, Keyring};
 use crate::connection_mode::{ConnectionMode, Routing, position_of_range};
 use crate::headers::RequestHeaders;
-use crate::items::key_of_text;
 use crate::reply::Reply;
+use crate::request_key::key_of_text;
 use crate::router::Path;
 use crate::settings::{GatewaySettings, Scheme};
 

@@ -14,8 +14,9 @@ use shardlake_model::{ContainerDefinition, Error, ReplyMeta};
 use crate::call::Call;
 use crate::connection_mode::ConnectionMode;
 use crate::errors::Failure;
+use crate::header_names::{INDEX_PROGRESS, NOTE, RESOURCE_QUOTA, RESOURCE_USAGE, SHARE_THROUGHPUT};
 use crate::headers::flag;
-use crate::reply::{INDEX_PROGRESS, NOTE, RESOURCE_QUOTA, RESOURCE_USAGE, Reply, SHARE_THROUGHPUT};
+use crate::reply::Reply;
 use crate::resource_document::{document, etag_text, members, page, read as read_reply, required_id};
 use crate::{known_members, metadata_query, throughput, unsupported};
 

@@ -10,8 +10,9 @@ use shardlake_model::{Error, Result};
 use crate::answer_body::PageText;
 use crate::call::Call;
 use crate::headers::RequestHeaders;
-use crate::items::{key_of_text, reading};
+use crate::items::reading;
 use crate::reply::Reply;
+use crate::request_key::key_of_text;
 use crate::unsupported;
 
 pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {

@@ -10,8 +10,9 @@ use shardlake_account::ContainerHandle;
 use shardlake_model::ReplyMeta;
 use shardlake_stdx::Guid;
 
-use crate::reply::{
-    self, Echo, push_alt_content_path, push_charge, push_location, push_milliseconds, push_number,
+use crate::header_names;
+use crate::header_text::{
+    Echo, push_alt_content_path, push_charge, push_location, push_milliseconds, push_number,
 };
 use crate::session::push_token;
 
@@ -20,23 +21,23 @@ const NAMES: usize = 17;
 
 fn names() -> [HeaderName; NAMES] {
     [
-        &reply::REQUEST_CHARGE,
-        &reply::ACTIVITY_ID,
-        &reply::TRANSPORT_REQUEST_ID,
-        &reply::REQUEST_DURATION,
+        &header_names::REQUEST_CHARGE,
+        &header_names::ACTIVITY_ID,
+        &header_names::TRANSPORT_REQUEST_ID,
+        &header_names::REQUEST_DURATION,
         &CONTENT_LOCATION,
-        &reply::CONTENT_PATH,
-        &reply::ALT_CONTENT_PATH,
-        &reply::RANGE_ID,
-        &reply::SESSION_TOKEN,
+        &header_names::CONTENT_PATH,
+        &header_names::ALT_CONTENT_PATH,
+        &header_names::RANGE_ID,
+        &header_names::SESSION_TOKEN,
         &ETAG,
-        &reply::LSN,
-        &reply::LOCAL_LSN,
-        &reply::QUORUM_ACKED_LSN,
-        &reply::QUORUM_ACKED_LOCAL_LSN,
-        &reply::GLOBAL_COMMITTED_LSN,
-        &reply::ITEM_LSN,
-        &reply::ITEM_LOCAL_LSN,
+        &header_names::LSN,
+        &header_names::LOCAL_LSN,
+        &header_names::QUORUM_ACKED_LSN,
+        &header_names::QUORUM_ACKED_LOCAL_LSN,
+        &header_names::GLOBAL_COMMITTED_LSN,
+        &header_names::ITEM_LSN,
+        &header_names::ITEM_LOCAL_LSN,
     ]
     .map(HeaderName::clone)
 }

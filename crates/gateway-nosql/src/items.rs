@@ -3,9 +3,9 @@
 use http::StatusCode;
 use shardlake_account::{
     Body, BodyPermit, ContainerHandle, HEAVY_BYTES, ItemRead, ItemReply, ItemWrite, Outcome, ReadCommand,
-    StoredItem, WriteCommand, item_of_json_in, key_misfit, offload,
+    StoredItem, WriteCommand, item_of_json_in, offload,
 };
-use shardlake_document::{RawValue, parse_partition_key};
+use shardlake_document::RawValue;
 use shardlake_model::{Error, ErrorKind, PartitionKey, Preconditions, RequestContext, Result};
 
 use crate::access::Scope;
@@ -14,6 +14,7 @@ use crate::call::Call;
 use crate::formats::{AnswerFormat, text_of};
 use crate::patch as patch_body;
 use crate::reply::Reply;
+use crate::request_key::key_of_text;
 use crate::session;
 use crate::triggers::TriggerNames;
 use crate::unsupported;
@@ -197,11 +198,6 @@ pub(crate) fn required_key(call: &Call<'_>) -> Result<PartitionKey> {
     key(call)?.ok_or_else(|| {
         Error::bad_request("PartitionKey value must be supplied for this operation: the x-ms-documentdb-partitionkey header is missing")
     })
-}
-
-/// A partition key as clients write it: the text of a JSON array.
-pub(crate) fn key_of_text(text: &str) -> Result<PartitionKey> {
-    parse_partition_key(text).map_err(|error| key_misfit(&error))
 }
 
 /// Status of a successful operation on one item.

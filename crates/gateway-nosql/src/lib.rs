@@ -4,11 +4,12 @@
 //! |---|---|
 //! | `gateway.rs`, `settings.rs` | [`Gateway`]: one request from headers to response; its settings |
 //! | `connection_mode.rs`, `addresses.rs`, `call.rs` | where a request came in; addresses for Direct mode; a request that has passed the checks |
-//! | `router.rs`, `headers.rs`, `body.rs` | paths and operations, request headers, bodies |
+//! | `router.rs`, `headers.rs`, `request_key.rs`, `body.rs` | paths and operations, request headers, partition keys, bodies |
 //! | `operation_name.rs`, `audit.rs` | names of operations for metrics and logs; one log line for each changed definition |
 //! | `auth.rs`, `resource_token.rs`, `access.rs` | who asks: signatures and tokens; who may do what |
 //! | `message_space.rs`, `byte_space.rs`, `answer_body.rs` | memory for bodies and answers, bounded; answers in pieces |
 //! | `reply.rs`, `item_headers.rs`, `errors.rs`, `session.rs` | response headers, error bodies, session tokens |
+//! | `header_names.rs`, `header_text.rs` | names of response headers; their values as text |
 //! | `resource_document.rs` | feeds and JSON of metadata resources |
 //! | `account_document.rs`, `databases.rs`, `containers.rs`, `pkranges.rs`, `conflicts.rs`, `offers.rs` | metadata operations |
 //! | `users.rs`, `permissions.rs` | users, and permissions with their resource tokens |
@@ -44,6 +45,8 @@ mod errors;
 mod feed;
 mod formats;
 mod gateway;
+mod header_names;
+mod header_text;
 mod headers;
 mod item_headers;
 mod items;
@@ -62,6 +65,7 @@ mod query_body;
 mod query_headers;
 mod query_plan;
 mod reply;
+mod request_key;
 mod resource_document;
 mod resource_token;
 mod router;

@@ -7,7 +7,8 @@ use shardlake_model::{Offer, Throughput};
 
 use crate::call::Call;
 use crate::errors::Failure;
-use crate::reply::{MINIMUM_THROUGHPUT, OFFER_REPLACE_PENDING, Reply};
+use crate::header_names::{MINIMUM_THROUGHPUT, OFFER_REPLACE_PENDING};
+use crate::reply::Reply;
 use crate::resource_document::{document, etag_text, page, read as read_reply};
 use crate::{metadata_query, throughput};
 

@@ -3,7 +3,7 @@
 //! The envelope is that of a feed. A query over several partitions whose answers must be merged is answered with 400/1004 and
 //! its plan, which makes clients merge themselves.
 
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use shardlake_account::{ContainerHandle, QueryReply, QueryRequest};
 use shardlake_model::{Error, ErrorKind, Result};
 
@@ -13,7 +13,7 @@ use crate::headers::flag;
 use crate::items::reading;
 use crate::query_body::QueryBody;
 use crate::query_headers::QueryDiagnostics;
-use crate::reply::{Reply, SUBSTATUS};
+use crate::reply::Reply;
 use crate::{feed, life, query_plan};
 
 const CROSS_PARTITION_DISABLED: &str = "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception.";
@@ -80,15 +80,4 @@ fn respond(reply: &mut QueryReply, container: &ContainerHandle) -> Reply {
         body: Some(text.finish()),
         ..Reply::default()
     }
-}
-
-/// A refusal that clients understand as a request to merge by themselves.
-pub(crate) fn merge_yourself(message: &str, plan: &str) -> Reply {
-    let body = serde_json::json!({
-        "code": "BadRequest",
-        "message": message,
-        "additionalErrorInfo": plan,
-    });
-    Reply::json(StatusCode::BAD_REQUEST, 100, body.to_string().into_bytes())
-        .with_header(SUBSTATUS.clone(), HeaderValue::from_static("1004"))
 }

@@ -20,8 +20,8 @@ use shardlake_account::sql::{Advice, CompositeIndexUse, IndexUses, IndexUtilizat
 use shardlake_account::{QueryReply, QueryWants};
 use shardlake_model::{Error, Result};
 
+use crate::header_names::{EXPLANATION, INDEX_UTILIZATION, QUERY_ADVICE, QUERY_METRICS};
 use crate::headers::{RequestHeaders, flag};
-use crate::reply::{EXPLANATION, INDEX_UTILIZATION, QUERY_ADVICE, QUERY_METRICS};
 
 /// Clients refuse headers that are much larger; an explanation is cut there.
 const EXPLANATION_BYTES_MAX: usize = 4 * 1024;

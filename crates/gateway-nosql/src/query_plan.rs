@@ -1,13 +1,13 @@
 //! Query plans for SDKs (wire.md §10).
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use serde_json::{Map, Value, json};
 use shardlake_account::sql::{AggregateFunction, DistinctKind, QueryInfo, SortDirection, SupportedFeatures};
 use shardlake_account::{ContainerHandle, PlanRange, PlanReply};
 use shardlake_model::{Error, Result};
 
 use crate::call::Call;
-use crate::query::merge_yourself;
+use crate::header_names::SUBSTATUS;
 use crate::query_body::QueryBody;
 use crate::reply::Reply;
 
@@ -53,6 +53,17 @@ pub(crate) fn refusal(
     reply.plan.check_merge()?;
     let reply = merge_yourself(error.message(), &plan_json(&reply).to_string());
     Ok(Reply { container: Some(container.clone()), ..reply })
+}
+
+/// A refusal that clients understand as a request to merge by themselves.
+fn merge_yourself(message: &str, plan: &str) -> Reply {
+    let body = serde_json::json!({
+        "code": "BadRequest",
+        "message": message,
+        "additionalErrorInfo": plan,
+    });
+    Reply::json(StatusCode::BAD_REQUEST, 100, body.to_string().into_bytes())
+        .with_header(SUBSTATUS.clone(), HeaderValue::from_static("1004"))
 }
 
 fn plan_json(reply: &PlanReply) -> Value {

@@ -9,13 +9,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_LOCATION, CONTENT_TYPE, ETAG};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use shardlake_account::ContainerHandle;
 use shardlake_model::ReplyMeta;
 use shardlake_stdx::{Guid, Timestamp};
 
 use crate::answer_body::{AnswerBody, Text};
 use crate::errors::{self, Failure};
+use crate::header_names::{
+    ACTIVITY_ID, ALT_CONTENT_PATH, CONTENT_PATH, CONTINUATION, GLOBAL_COMMITTED_LSN, ITEM_COUNT,
+    ITEM_LOCAL_LSN, ITEM_LSN, LOCAL_LSN, LSN, QUORUM_ACKED_LOCAL_LSN, QUORUM_ACKED_LSN, RANGE_ID,
+    REQUEST_CHARGE, REQUEST_DURATION, RETRY_AFTER, SESSION_TOKEN, SUBSTATUS, TRANSPORT_REQUEST_ID,
+};
+use crate::header_text::{Echo, push_alt_content_path, push_charge, push_location, push_milliseconds};
 use crate::item_headers::ItemHeaders;
 use crate::session;
 
@@ -79,59 +84,10 @@ pub(crate) struct Renderer {
     requests: AtomicU64,
 }
 
-/// Facts about the request that a response repeats besides the outcome.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Echo<'r> {
-    pub activity_id: Guid,
-    pub scheme: &'static str,
-    /// Name or address under which the client knows this server.
-    pub host: &'r str,
-    pub request_uri: &'r str,
-    pub duration: Duration,
-}
-
 /// Capacity for every header of an item response.
 const HEADERS_MAX: usize = 48;
 
 const VERSION: &str = concat!("version=shardlake-", env!("CARGO_PKG_VERSION"));
-
-macro_rules! header_names {
-    ($($constant:ident = $name:literal;)*) => { $(pub(crate) static $constant: HeaderName = HeaderName::from_static($name);)* };
-}
-
-header_names! {
-    REQUEST_CHARGE = "x-ms-request-charge";
-    ACTIVITY_ID = "x-ms-activity-id";
-    SESSION_TOKEN = "x-ms-session-token";
-    SUBSTATUS = "x-ms-substatus";
-    RETRY_AFTER = "x-ms-retry-after-ms";
-    CONTINUATION = "x-ms-continuation";
-    ITEM_COUNT = "x-ms-item-count";
-    ALT_CONTENT_PATH = "x-ms-alt-content-path";
-    CONTENT_PATH = "x-ms-content-path";
-    RANGE_ID = "x-ms-documentdb-partitionkeyrangeid";
-    LSN = "lsn";
-    LOCAL_LSN = "x-ms-cosmos-llsn";
-    QUORUM_ACKED_LSN = "x-ms-quorum-acked-lsn";
-    QUORUM_ACKED_LOCAL_LSN = "x-ms-cosmos-quorum-acked-llsn";
-    GLOBAL_COMMITTED_LSN = "x-ms-global-committed-lsn";
-    ITEM_LSN = "x-ms-item-lsn";
-    ITEM_LOCAL_LSN = "x-ms-cosmos-item-llsn";
-    TRANSPORT_REQUEST_ID = "x-ms-transport-request-id";
-    REQUEST_DURATION = "x-ms-request-duration-ms";
-    QUERY_METRICS = "x-ms-documentdb-query-metrics";
-    INDEX_UTILIZATION = "x-ms-cosmos-index-utilization";
-    QUERY_ADVICE = "x-ms-cosmos-query-advice";
-    EXPLANATION = "x-shardlake-explain";
-    NOTE = "x-shardlake-note";
-    RESOURCE_QUOTA = "x-ms-resource-quota";
-    RESOURCE_USAGE = "x-ms-resource-usage";
-    INDEX_PROGRESS = "x-ms-documentdb-collection-index-transformation-progress";
-    MINIMUM_THROUGHPUT = "x-ms-cosmos-min-throughput";
-    SCRIPT_LOG = "x-ms-documentdb-script-log-results";
-    SHARE_THROUGHPUT = "x-ms-share-throughput";
-    OFFER_REPLACE_PENDING = "x-ms-offer-replace-pending";
-}
 
 impl Renderer {
     pub fn new(now: Timestamp) -> Renderer {
@@ -263,50 +219,6 @@ fn assemble(status: StatusCode, mut headers: HeaderMap, body: Option<Text>) -> R
     response
 }
 
-/// Hundredths of a request unit as the shortest decimal: `1`, `5.71`, `10.5`.
-pub(crate) fn push_charge(out: &mut Vec<u8>, centi: u64) {
-    push_number(out, centi / 100);
-    push_fraction(out, centi % 100, 2);
-}
-
-pub(crate) fn push_milliseconds(out: &mut Vec<u8>, duration: Duration) {
-    let microseconds = duration.as_micros() as u64;
-    push_number(out, microseconds / 1000);
-    push_fraction(out, microseconds % 1000, 3);
-}
-
-pub(crate) fn push_number(out: &mut Vec<u8>, number: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    let mut rest = number;
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
-}
-
-/// A fraction of so many decimals, without trailing zeros; nothing for zero.
-fn push_fraction(out: &mut Vec<u8>, fraction: u64, decimals: u32) {
-    if fraction == 0 {
-        return;
-    }
-    out.push(b'.');
-    let mut rest = fraction;
-    for decimal in (0..decimals).rev() {
-        let unit = 10_u64.pow(decimal);
-        out.push(b'0' + (rest / unit) as u8);
-        rest %= unit;
-        if rest == 0 {
-            break;
-        }
-    }
-}
-
 fn written(write: impl FnOnce(&mut Vec<u8>)) -> HeaderValue {
     let mut text = Vec::with_capacity(64);
     write(&mut text);
@@ -326,29 +238,6 @@ fn ascii(bytes: &[u8]) -> HeaderValue {
 fn set_text(headers: &mut HeaderMap, name: &'static HeaderName, text: String) {
     let value = HeaderValue::from_maybe_shared(Bytes::from(text)).expect("tokens are visible ASCII");
     headers.insert(name, value);
-}
-
-/// Names as clients encode them in paths, which is how they look this header's value up again.
-pub(crate) const PATH_ENCODED: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
-
-/// The address of the request; nothing where a part of it cannot be in a header.
-pub(crate) fn push_location(out: &mut Vec<u8>, echo: Echo<'_>) {
-    let start = out.len();
-    [echo.scheme, "://", echo.host, echo.request_uri]
-        .iter()
-        .for_each(|part| out.extend_from_slice(part.as_bytes()));
-    // Without an early end, which would have each byte looked at alone.
-    let is_visible = out[start..].iter().fold(true, |all, byte| all & (*byte > b' ') & (*byte != 0x7f));
-    if !is_visible {
-        out.truncate(start);
-    }
-}
-
-pub(crate) fn push_alt_content_path(out: &mut Vec<u8>, link: &str) {
-    for part in utf8_percent_encode(link, PATH_ENCODED) {
-        out.extend_from_slice(part.as_bytes());
-    }
 }
 
 #[cfg(test)]

@@ -12,9 +12,11 @@ use shardlake_document::{ParseLimits, check_numbers};
 use shardlake_model::{Error, ErrorKind, Result, ScriptKind};
 
 use crate::call::Call;
+use crate::header_names::SCRIPT_LOG;
+use crate::header_text::PATH_ENCODED;
 use crate::headers::flag;
 use crate::items::required_key;
-use crate::reply::{PATH_ENCODED, Reply, SCRIPT_LOG};
+use crate::reply::Reply;
 use crate::session;
 
 /// Bytes of the log header at most: clients give up on responses with more than 16 KB of headers.

@@ -8,7 +8,7 @@
 
 use shardlake_model::{ConsistencyLevel, Error, Result, SessionToken};
 
-use crate::reply::push_number;
+use crate::header_text::push_number;
 
 pub(crate) fn push_token(out: &mut Vec<u8>, range_id: u32, version: i64, lsn: u64) {
     debug_assert_ne!(version, 0, "a position without its container's version is refused when it comes back");

@@ -10,7 +10,7 @@ use std::time::Duration;
 use http::{HeaderMap, Method, Response};
 use shardlake_stdx::Guid;
 
-use crate::reply::REQUEST_CHARGE;
+use crate::header_names::REQUEST_CHARGE;
 
 /// The header by which a client asks to wait for the next change.
 const FEED_WAIT: &str = "x-shardlake-feed-wait-ms";

@@ -6,7 +6,8 @@ use shardlake_hybrid_row::{OperationResult, start, write_result};
 use shardlake_model::{Error, ReplyMeta};
 use shardlake_stdx::Guid;
 
-use crate::reply::{Reply, push_charge};
+use crate::header_text::push_charge;
+use crate::reply::Reply;
 use crate::{errors, items};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -100,7 +100,7 @@ mod tests {
     use shardlake_model::{ETagCondition, Limits};
 
     use super::*;
-    use crate::items;
+    use crate::request_key;
 
     fn parsed(body: &[u8], atomic: bool) -> Result<Vec<Parsed>> {
         let limits = Limits::default();
@@ -137,14 +137,14 @@ mod tests {
         let Write(ItemWrite::Create { body }) = &asked[0].operation else { panic!("{:?}", asked[0]) };
         assert_eq!(body.raw().get("n"), Some(shardlake_document::RawValue::Double(1.1)));
         assert!(matches!(asked[1].operation, Write(ItemWrite::Upsert { .. })));
-        assert_eq!(asked[1].key, Some(items::key_of_text(r#"["k"]"#).expect("a key")));
+        assert_eq!(asked[1].key, Some(request_key::key_of_text(r#"["k"]"#).expect("a key")));
         let Write(ItemWrite::Replace { item, preconditions, .. }) = &asked[2].operation else {
             panic!("{:?}", asked[2])
         };
         assert_eq!(*item, "c".into());
         assert_eq!(preconditions.if_match, Some(ETagCondition::OneOf(vec!["e".into()])));
         assert!(matches!(&asked[3].operation, Read(ItemRead { item, .. }) if *item == "d".into()));
-        assert_eq!(asked[3].key, Some(items::key_of_text(r#"["k"]"#).expect("a key")));
+        assert_eq!(asked[3].key, Some(request_key::key_of_text(r#"["k"]"#).expect("a key")));
         assert!(!parsed[3].content);
         let Write(ItemWrite::Delete { preconditions, .. }) = &asked[4].operation else {
             panic!("{:?}", asked[4])
@@ -196,7 +196,7 @@ mod tests {
         use ItemOperation::Write;
         let Write(ItemWrite::Create { body }) = &asked[0].operation else { panic!("{:?}", asked[0]) };
         assert_eq!(body.raw().get("n"), Some(shardlake_document::RawValue::Int(1)));
-        assert_eq!(asked[0].key, Some(items::key_of_text(r#"["k"]"#).expect("a key")));
+        assert_eq!(asked[0].key, Some(request_key::key_of_text(r#"["k"]"#).expect("a key")));
         let Write(ItemWrite::Patch { item, patch, preconditions }) = &asked[1].operation else {
             panic!("{:?}", asked[1])
         };

@@ -11,7 +11,7 @@ use shardlake_model::{ETagCondition, Error, Limits, PartitionKey, Preconditions,
 use crate::formats::text_of;
 use crate::headers::check_indexing_directive;
 use crate::patch::PatchBody;
-use crate::{items, patch};
+use crate::{patch, request_key};
 
 /// An operation, or why it cannot be done, and whether its result carries the item.
 pub(super) struct Parsed {
@@ -212,9 +212,9 @@ impl SentOperation<'_> {
                 let inner: String = serde_json::from_str(text).map_err(|error| {
                     Error::bad_request(format!("the partitionKey is not a valid string: {error}"))
                 })?;
-                items::key_of_text(&inner).map(Some)
+                request_key::key_of_text(&inner).map(Some)
             }
-            Some(SentKey::Text(text) | SentKey::Json(text)) => items::key_of_text(text).map(Some),
+            Some(SentKey::Text(text) | SentKey::Json(text)) => request_key::key_of_text(text).map(Some),
         }
     }
 }

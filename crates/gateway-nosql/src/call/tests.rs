@@ -11,7 +11,9 @@ use shardlake_storage::{Shard, ShardOptions};
 
 use super::*;
 use crate::errors::{Failure, NUMBERS};
-use crate::reply::{Echo, LSN, RANGE_ID, Renderer, SESSION_TOKEN};
+use crate::header_names::{LSN, RANGE_ID, SESSION_TOKEN};
+use crate::header_text::Echo;
+use crate::reply::Renderer;
 
 const REPLICA: &str = "/partitions/0/replicas/1p";
 
