@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use shardlake_mql::{Document, Rounding, Value};
 
-use super::generic;
+use super::generic_names::is_generic;
 use crate::errors::{Result, code, error, fail};
 use shardlake_mql::Types;
 
@@ -63,7 +63,7 @@ impl<'b> Arguments<'b> {
     pub fn of_command(body: &'b Document, fields: &[Field]) -> Result<Arguments<'b>> {
         let name = body.first().map_or("", |(name, _)| &**name);
         let is_free = |place: usize, field: &str| {
-            (place == 0 && fields.iter().all(|known| known.name != field)) || generic::is_generic(field)
+            (place == 0 && fields.iter().all(|known| known.name != field)) || is_generic(field)
         };
         Arguments::checked(name, body, fields, is_free)
     }

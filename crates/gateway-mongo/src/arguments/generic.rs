@@ -10,48 +10,6 @@ use super::namespace;
 use crate::errors::{CommandError, Result, code, error, fail};
 use shardlake_mql::Types;
 
-/// Names of the generic fields.
-const NAMES: &[&str] = &[
-    "$db",
-    "lsid",
-    "txnNumber",
-    "autocommit",
-    "startTransaction",
-    "coordinator",
-    "comment",
-    "maxTimeMS",
-    "maxTimeMSOpOnly",
-    "apiVersion",
-    "apiStrict",
-    "apiDeprecationErrors",
-    "readConcern",
-    "writeConcern",
-    "$readPreference",
-    "$clusterTime",
-    "$queryOptions",
-    "$replData",
-    "$oplogQueryData",
-    "$configServerState",
-    "$configTime",
-    "$topologyTime",
-    "$audit",
-    "$client",
-    "$traceCtx",
-    "$requestCharge",
-    "rawData",
-    "expectPrefix",
-    "help",
-    "shardVersion",
-    "databaseVersion",
-    "mayBypassWriteBlocking",
-    "serialization_context",
-    "allowImplicitCollectionCreation",
-];
-
-pub fn is_generic(name: &str) -> bool {
-    NAMES.contains(&name)
-}
-
 /// The id of a session, made by its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(pub [u8; 16]);

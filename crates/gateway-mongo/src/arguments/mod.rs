@@ -3,6 +3,7 @@
 mod concerns;
 mod fields;
 mod generic;
+mod generic_names;
 mod namespace;
 
 mod variables;

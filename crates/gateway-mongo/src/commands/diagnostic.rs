@@ -5,6 +5,7 @@ use shardlake_mql::{Document, Value};
 use super::handshake::OBJECT_SIZE_BYTES_MAX;
 use super::parameters::get_parameter;
 use super::status::{diagnostic_data, host_info, server_status};
+use super::version::{VERSION, version_text};
 use crate::access::Identity;
 use crate::arguments::{Arguments, Field, Types, optional, required};
 use crate::call::{Call, Command, command};
@@ -37,18 +38,6 @@ pub static DIAGNOSTIC: &[Command] = &[
 async fn ping(call: &Call) -> Result<Reply> {
     call.arguments(&[])?;
     Ok(Reply::ok())
-}
-
-/// The version of the reference that this server is compatible with. Drivers and tools choose features by it.
-pub const VERSION: [i32; 4] = [8, 0, 15, 0];
-
-pub fn version_text() -> String {
-    format!("{}.{}.{}", VERSION[0], VERSION[1], VERSION[2])
-}
-
-/// Major and minor version, as in `featureCompatibilityVersion`.
-pub fn release_text() -> String {
-    format!("{}.{}", VERSION[0], VERSION[1])
 }
 
 async fn build_info(call: &Call) -> Result<Reply> {

@@ -13,10 +13,11 @@ mod status;
 mod transactions;
 mod users;
 mod users_info;
+mod version;
 
 pub use authentication::AUTHENTICATION;
 pub use cursors::CURSORS;
-pub use diagnostic::{DIAGNOSTIC, release_text, version_text};
+pub use diagnostic::DIAGNOSTIC;
 pub use fail_points::FAIL_POINTS;
 pub use handshake::HANDSHAKE;
 pub use operations::{OPERATIONS, describe_operation};
@@ -24,3 +25,4 @@ pub use request_statistics::REQUEST_STATISTICS;
 pub use sessions::SESSIONS;
 pub use transactions::TRANSACTIONS;
 pub use users::USERS;
+pub use version::{release_text, version_text};

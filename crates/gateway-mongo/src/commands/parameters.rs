@@ -2,7 +2,7 @@
 
 use shardlake_mql::{Document, Value};
 
-use super::diagnostic::VERSION;
+use super::version::VERSION;
 use crate::arguments::{Arguments, Field, Types, optional};
 use crate::call::Call;
 use crate::deployment::MongoSettings;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use shardlake_account::collections::Collection;
 use shardlake_mql::{Document, Value};
 
-use super::diagnostic::version_text;
+use super::version::version_text;
 use crate::call::Call;
 use crate::deployment::Counters;
 use crate::errors::Result;

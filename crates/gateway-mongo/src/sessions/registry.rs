@@ -8,8 +8,8 @@ use sha2::{Digest, Sha256};
 use shardlake_account::collections::SessionName;
 use shardlake_stdx::{Clock, Random};
 
+use super::open_transactions::{OpenTransactions, TransactionLimits};
 use super::statements::{ResultSpace, Statements};
-use super::transactions::{OpenTransactions, TransactionLimits};
 use crate::arguments::SessionId;
 use crate::errors::{Result, code, error};
 use crate::last_request::LastRequest;

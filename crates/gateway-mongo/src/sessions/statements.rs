@@ -14,7 +14,7 @@ use shardlake_stdx::Timestamp;
 
 use tokio::sync::OwnedMutexGuard;
 
-use super::transactions::{OpenTransactions, Phase};
+use super::open_transactions::{OpenTransactions, Phase};
 use crate::errors::{Result, code, error, fail};
 
 /// Maximum of all sessions together.
