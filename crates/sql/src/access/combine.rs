@@ -125,11 +125,16 @@ fn intersections(mut leaves: Vec<Leaf>) -> Vec<Leaf> {
 /// At most one of them has a test.
 fn intersection(left: Leaf, right: Leaf) -> Leaf {
     let set = set_of(&left).intersect(&set_of(&right));
+    debug_assert!(are_ascending(&set.ranges), "the ranges of a leaf are disjoint and ascend");
     let narrower = left.class.min(right.class);
     let test = left.test.or(right.test);
     let is_seek = test.is_none() && set.is_single_values();
     let class = if is_seek { LookupClass::Seek } else { narrower.max(LookupClass::PreciseScan) };
     Leaf { index: left.index, ranges: set.ranges, test, precise: set.precise, class }
+}
+
+fn are_ascending(ranges: &[ValueRange]) -> bool {
+    ranges.windows(2).all(|pair| pair[0].end <= pair[1].start)
 }
 
 fn union(leaves: Vec<Leaf>) -> Vec<Leaf> {
@@ -139,6 +144,7 @@ fn union(leaves: Vec<Leaf>) -> Vec<Leaf> {
     let Some(index) = leaves.first().map(|leaf| leaf.index.clone()) else { return leaves };
     let class = leaves.iter().map(|leaf| leaf.class).max().unwrap_or(LookupClass::Seek);
     let set = ValueSet::union(leaves.iter().map(set_of));
+    debug_assert!(are_ascending(&set.ranges), "the ranges of a leaf are disjoint and ascend");
     vec![Leaf { index, ranges: set.ranges, test: None, precise: set.precise, class }]
 }
 

@@ -6,6 +6,7 @@ use shardlake_document::Value;
 
 use super::binder::Binder;
 use super::select::unique;
+use super::user_defined;
 use crate::bound::{Expression, Prepared};
 use crate::error::Rule;
 use crate::syntax::ast::{self, BinaryOperator, Identifier, Span, UnaryOperator};
@@ -31,7 +32,7 @@ impl Binder<'_> {
             Tree::Index { of, key, span } => self.index(of, key, *span),
             Tree::Call { name, arguments, span } => self.call(name, arguments, *span),
             Tree::Let { name, value, body } => self.let_in(name, value, body),
-            Tree::UserDefined { name, arguments, .. } => self.user_defined(name, arguments),
+            Tree::UserDefined { name, arguments, .. } => user_defined::call(self, name, arguments),
             Tree::Like { value, pattern, escape, negated } => {
                 self.like(value, pattern, escape.as_ref(), *negated)
             }

@@ -19,25 +19,23 @@ use crate::syntax::ast;
 /// partitions repeat expressions of the original text, so equal calls count once.
 const REFERENCES_MAX: usize = LanguageLimits::PUBLISHED.user_functions_max;
 
-impl Binder<'_> {
-    /// Names are those of resources: their case counts.
-    pub(super) fn user_defined(&mut self, name: &str, arguments: &[ast::Expression]) -> Expression {
-        let arguments = self.all(arguments);
-        let Some(scripts) = self.scripts else {
-            return self.fail(SqlError::unsupported(format!("the user-defined function '{name}'")));
-        };
-        if scripts.get(ScriptKind::Function, name).is_none() {
-            return self.fail(SqlError::UnknownUserFunction { name: name.to_owned() });
-        }
-        let call = Expression::UserDefined { name: Arc::from(name), arguments };
-        if !self.user_calls.contains(&call) {
-            if self.user_calls.len() == REFERENCES_MAX {
-                return self.fail(SqlError::TooManyUserFunctions { references_max: REFERENCES_MAX });
-            }
-            self.user_calls.push(call.clone());
-        }
-        call
+/// A call in a query. Names are those of resources: their case counts.
+pub(super) fn call(binder: &mut Binder<'_>, name: &str, arguments: &[ast::Expression]) -> Expression {
+    let arguments = binder.all(arguments);
+    let Some(scripts) = binder.scripts else {
+        return binder.fail(SqlError::unsupported(format!("the user-defined function '{name}'")));
+    };
+    if scripts.get(ScriptKind::Function, name).is_none() {
+        return binder.fail(SqlError::UnknownUserFunction { name: name.to_owned() });
     }
+    let call = Expression::UserDefined { name: Arc::from(name), arguments };
+    if !binder.user_calls.contains(&call) {
+        if binder.user_calls.len() == REFERENCES_MAX {
+            return binder.fail(SqlError::TooManyUserFunctions { references_max: REFERENCES_MAX });
+        }
+        binder.user_calls.push(call.clone());
+    }
+    call
 }
 
 /// Moves the parts of conditions that call functions after the others, also in every subquery. Dropped rows

@@ -79,6 +79,7 @@ impl Execution {
             }
             last = *number;
         }
+        debug_assert!(order.is_sorted_by(|(one, _), (next, _)| one < next), "rows have different numbers");
         Ok(order)
     }
 }

@@ -79,6 +79,7 @@ impl PlainFilter {
         place_of_item: usize,
         body_bytes: usize,
     ) -> Option<Tested> {
+        debug_assert_eq!(columns.len(), self.names.len(), "each name has its column");
         self.holds_with(body_bytes, |place| columns[place].value(place_of_item))
     }
 
