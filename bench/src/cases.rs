@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use shardlake_testkit::{Client, EMULATOR_KEY};
 
-use crate::load::Requests;
 use crate::query_workload::{self, GROUP_SIZE, Queries, Target};
+use crate::requests::Requests;
 use crate::script::{Numbered, Template};
 use crate::workload::{Creates, DATABASE, Patches, Reads, Replaces, Signer, key_of};
 

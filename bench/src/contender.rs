@@ -9,7 +9,7 @@ use shardlake_testkit::{ServerOptions, ServerProcess};
 
 use crate::cpu::{Cpu, resident_megabytes, settle};
 use crate::load::{self, Measured};
-use crate::point::load_items;
+use crate::loading::load_items;
 use crate::workload::{CONTAINER, DATABASE, create_database};
 use crate::{Outcome, cases::Case, query_workload, script};
 

@@ -16,7 +16,7 @@ use serde_json::json;
 use shardlake_testkit::{EMULATOR_KEY, RawConnection, Response, ServerOptions};
 
 use crate::cpu::Cpu;
-use crate::point::load_items;
+use crate::loading::load_items;
 use crate::publish::publish;
 use crate::report;
 use crate::workload::{CONTAINER, Creates, DATABASE, Signer};

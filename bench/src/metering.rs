@@ -14,10 +14,11 @@ use std::time::Duration;
 use serde_json::json;
 use shardlake_testkit::{EMULATOR_KEY, ServerOptions, ServerProcess};
 
-use crate::load::{self, Measured, Requests};
-use crate::point::load_items;
+use crate::load::{self, Measured};
+use crate::loading::load_items;
 use crate::publish::publish;
 use crate::report;
+use crate::requests::Requests;
 use crate::workload::{CONTAINER, Creates, DATABASE, Reads, Signer};
 use crate::{MeteringOptions, Outcome};
 

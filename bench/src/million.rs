@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use shardlake_testkit::ServerOptions;
 
 use crate::cpu::resident_megabytes;
-use crate::{Outcome, PointOptions, point};
+use crate::{Outcome, PointOptions, loading};
 
 pub fn measure(options: &PointOptions, out: &mut String) -> Outcome {
     const ITEMS: u64 = 1_000_000;
     let directory = tempfile::TempDir::with_prefix("shardlake-bench-million-")?;
     let mut server = ServerOptions::new(&options.server).data_dir(directory.path()).start();
     let started = Instant::now();
-    point::load(&server, ITEMS)?;
+    loading::load(&server, ITEMS)?;
     let seconds = started.elapsed().as_secs_f64();
     let rss = resident_megabytes(server.process_id());
     writeln!(

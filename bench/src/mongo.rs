@@ -12,12 +12,14 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use shardlake_testkit::{EMULATOR_KEY, ServerOptions, ServerProcess};
 
-use crate::load::{self, Measured, Requests};
+use crate::load::{self, Measured};
+use crate::loading;
 use crate::mongo_messages::{Commands, message};
-use crate::point::{self, add};
+use crate::point::add;
 use crate::postgres::Postgres;
 use crate::publish::publish;
 use crate::report::{self, Line};
+use crate::requests::Requests;
 use crate::workload::{CONTAINER, Creates, DATABASE, Reads, Signer, document, key_of};
 use crate::{MongoOptions, Outcome};
 
@@ -37,7 +39,7 @@ pub fn run(options: &MongoOptions) -> Outcome {
         .argument("--mongo-listen=127.0.0.1:0")
         .start();
     eprintln!("loading {} items", options.items);
-    point::load(&server, options.items)?;
+    loading::load(&server, options.items)?;
     let postgres = Postgres::start(options.items)?;
     let mut lines = Vec::new();
     for round in 0..options.rounds {

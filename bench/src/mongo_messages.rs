@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::load::Requests;
+use crate::requests::Requests;
 
 /// OP_MSG with one document.
 const OP_MSG: i32 = 2013;

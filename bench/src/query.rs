@@ -9,12 +9,13 @@ use serde_json::Value;
 use shardlake_testkit::{ServerOptions, ServerProcess, items_path};
 
 use crate::cpu::Cpu;
-use crate::load::{self, Measured, Requests};
+use crate::load::{self, Measured};
 use crate::point::add;
 use crate::postgres::Postgres;
 use crate::publish::publish;
 use crate::query_workload::{self, CONTAINER, GROUP_SIZE, Queries, Target, document};
 use crate::report::{self, Line};
+use crate::requests::Requests;
 use crate::workload::{DATABASE, create_database, key_of};
 use crate::{Outcome, QueryOptions};
 

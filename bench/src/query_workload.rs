@@ -3,8 +3,8 @@
 use shardlake_testkit::{EMULATOR_KEY, ServerProcess};
 
 use crate::Outcome;
-use crate::load::Requests;
-use crate::point::load_requests;
+use crate::loading::load_requests;
+use crate::requests::Requests;
 use crate::workload::{DATABASE, Signer, key_of, scattered};
 
 pub const CONTAINER: &str = "queried";

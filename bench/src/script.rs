@@ -15,10 +15,11 @@ use serde_json::json;
 use shardlake_testkit::{Client, RawConnection, Request, ServerOptions, ServerProcess, container_path};
 
 use crate::cpu::Cpu;
-use crate::load::{Measured, Requests, drive};
-use crate::point::load_items;
+use crate::load::{Measured, drive};
+use crate::loading::load_items;
 use crate::publish::publish;
 use crate::report::{self, Line};
+use crate::requests::Requests;
 use crate::workload::{CONTAINER, DATABASE, document};
 use crate::{Outcome, ScriptOptions};
 

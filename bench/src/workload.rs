@@ -7,7 +7,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::Sha256;
 use shardlake_testkit::{Client, http_date_now};
 
-use crate::load::Requests;
+use crate::requests::Requests;
 
 pub const DATABASE: &str = "bench";
 pub const CONTAINER: &str = "items";

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use super::run::{Run, in_turn};
 use super::sheet::{Goal, Sheet, spread};
 use super::warm::IDEAL;
-use super::{Run, in_turn};
 use crate::Outcome;
 use crate::cases::{self, Case};
 use crate::contender::{self, Contender};

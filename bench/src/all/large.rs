@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use shardlake_testkit::{EMULATOR_KEY, ServerOptions, ServerProcess};
 
+use super::run::{Run, in_turn};
 use super::sheet::{Goal, Sheet};
-use super::{Run, in_turn};
 use crate::cases::{self, Case};
 use crate::compare::Ratios;
 use crate::cpu::{resident_megabytes, settle};

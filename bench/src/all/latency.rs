@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::run::{Run, in_turn};
 use super::sheet::Sheet;
-use super::{Run, in_turn};
 use crate::Outcome;
 use crate::cases::{self, Case};
 use crate::compare::Ratios;

@@ -13,18 +13,19 @@ mod large;
 mod latency;
 mod motion;
 mod purge;
+mod run;
 mod scripts;
 mod sheet;
 mod warm;
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Args;
 
-use crate::contender::{Contender, Setup};
 use crate::publish::publish_instead_of;
 use crate::{Outcome, postgres, report};
+use run::{Build, Run};
 use sheet::{BUILDS, Sheet};
 
 #[derive(Debug, Clone, Args)]
@@ -60,22 +61,6 @@ pub struct AllOptions {
     publish: Option<PathBuf>,
 }
 
-/// One of the two builds under measurement.
-struct Build {
-    name: &'static str,
-    binary: PathBuf,
-}
-
-/// Parameters of every part.
-struct Run {
-    builds: Vec<Build>,
-    rounds: usize,
-    seconds: u64,
-    items: u64,
-    large_items: u64,
-    moved_items: u64,
-}
-
 /// Benchmarks whose figures are among those of `all`.
 const MEASURED_ANEW: [&str; 5] = ["point", "query", "script", "partitions", "ttl"];
 
@@ -92,7 +77,7 @@ const PARTS: [Part; 6] = [
 
 pub fn run(options: &AllOptions) -> Outcome {
     let machine = report::machine();
-    let run = Run::new(options);
+    let run = run_of(options);
     let mut sheet = Sheet::default();
     let started = Instant::now();
     for (name, measure) in PARTS {
@@ -120,37 +105,16 @@ fn file_name(path: &std::path::Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-impl Run {
-    fn new(options: &AllOptions) -> Run {
-        let [before, after] = BUILDS;
-        let base = options.base.clone().map(|binary| Build { name: before, binary });
-        let this = Build { name: after, binary: options.server.clone() };
-        Run {
-            builds: base.into_iter().chain([this]).collect(),
-            rounds: options.rounds,
-            seconds: if options.short { 1 } else { options.seconds },
-            items: options.items,
-            large_items: options.large_items,
-            moved_items: if options.short { options.moved_items / 5 } else { options.moved_items },
-        }
+fn run_of(options: &AllOptions) -> Run {
+    let [before, after] = BUILDS;
+    let base = options.base.clone().map(|binary| Build { name: before, binary });
+    let this = Build { name: after, binary: options.server.clone() };
+    Run {
+        builds: base.into_iter().chain([this]).collect(),
+        rounds: options.rounds,
+        seconds: if options.short { 1 } else { options.seconds },
+        items: options.items,
+        large_items: options.large_items,
+        moved_items: if options.short { options.moved_items / 5 } else { options.moved_items },
     }
-
-    fn time(&self) -> Duration {
-        Duration::from_secs(self.seconds)
-    }
-
-    /// A server of each build, with its name.
-    fn start(&self, durability: &'static str, items: u64) -> Outcome<Vec<(&'static str, Contender)>> {
-        let start = |build: &Build| {
-            let setup = Setup { binary: build.binary.clone(), durability, items };
-            Ok((build.name, Contender::start(&setup)?))
-        };
-        self.builds.iter().map(start).collect()
-    }
-}
-
-/// The contestants of a round, another one first in each.
-fn in_turn<T>(contestants: &[T], round: usize) -> impl Iterator<Item = &T> {
-    let first = round % contestants.len().max(1);
-    contestants[first..].iter().chain(&contestants[..first])
 }

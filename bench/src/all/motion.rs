@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use shardlake_testkit::{EMULATOR_KEY, ServerOptions, ServerProcess};
 
-use super::Run;
+use super::run::Run;
 use super::sheet::{Goal, Sheet};
-use crate::load::Requests;
 use crate::pace::{Got, Pace};
+use crate::requests::Requests;
 use crate::workload::{CONTAINER, DATABASE, Reads, Replaces, Signer};
-use crate::{Outcome, point};
+use crate::{Outcome, loading};
 
 const RATE: u64 = 1000;
 const CONNECTIONS: u64 = 8;
@@ -50,7 +50,7 @@ fn measure_build(run: &Run, binary: &Path) -> Outcome<(f64, Vec<f64>)> {
         .argument("--shards=2")
         .try_start()?;
     eprintln!("loading {} items to move, {}", run.moved_items, binary.display());
-    point::load(&server, run.moved_items)?;
+    loading::load(&server, run.moved_items)?;
     let requests = requests(run.moved_items);
     let pace = |time| Pace {
         address: server.address(),

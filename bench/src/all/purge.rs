@@ -1,6 +1,6 @@
 //! Effects on clients while expired items are removed.
 
-use super::Run;
+use super::run::Run;
 use super::sheet::{Goal, Sheet};
 use crate::{Outcome, TtlOptions, ttl};
 

@@ -1,7 +1,7 @@
 //! Stored procedures against transactional batches, with durability async, so that the script and not the disk is measured.
 
+use super::run::{Run, in_turn};
 use super::sheet::{Goal, Sheet};
-use super::{Run, in_turn};
 use crate::{Outcome, cases, contender};
 
 const ITEMS: u64 = 1000;

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::latency;
+use super::run::{Run, in_turn};
 use super::sheet::{Goal, Ratio, Sheet};
-use super::{Run, in_turn, latency};
 use crate::cases::{self, Case};
 use crate::contender::{self, Contender};
 use crate::cpu::resident_megabytes;

@@ -3,69 +3,24 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `mod.rs` | the options, and the page |
+//! | `mod.rs` | the page |
+//! | `options.rs` | the options, and a row |
 //! | `places.rs` | stores of accounts: the disk, a directory as a store, a bucket in this process at some distance, a store by its URL |
 //! | `rows.rs` | one function for each row |
 //!
 //! The bucket runs in this process, on the cores that server and load generator use as well, and keeps
 //! everything in memory: it simulates the latency of a cloud and nothing else. Compare ratios within one run.
 
+mod options;
 mod places;
 mod rows;
 
 use std::fmt::Write as _;
 
-use clap::Args;
-
 use crate::{Outcome, publish, report};
+use options::Row;
+pub use options::StoreOptions;
 use places::{Place, Started};
-
-#[derive(Debug, Clone, Args)]
-pub struct StoreOptions {
-    /// A build of the server with the feature object-storage
-    #[arg(long)]
-    pub server: std::path::PathBuf,
-    /// Seconds of each measurement
-    #[arg(long, default_value_t = 4)]
-    pub seconds: u64,
-    /// Items loaded into each place, twice
-    #[arg(long, default_value_t = 100_000)]
-    pub items: u64,
-    /// Between a request to the distant bucket and its answer
-    #[arg(long, default_value_t = 30)]
-    pub milliseconds: u64,
-    /// Another store to measure, such as s3://bucket/prefix of a SeaweedFS; its environment is handed on
-    #[arg(long)]
-    pub url: Option<String>,
-    /// Places to measure in addition to the local disk: `file`, `near`, `url`, `distant` [default: all]
-    #[arg(long, value_delimiter = ',')]
-    pub only: Vec<String>,
-    /// Write the result to this page
-    #[arg(long)]
-    pub publish: Option<std::path::PathBuf>,
-}
-
-/// A figure, its goal, and whether the goal is met.
-pub struct Row {
-    pub what: String,
-    pub place: String,
-    pub found: String,
-    pub goal: &'static str,
-    /// `None` without a goal to compare with.
-    pub is_met: Option<bool>,
-}
-
-impl Row {
-    fn line(&self) -> String {
-        let Row { what, place, found, goal, is_met } = self;
-        let verdict = match is_met {
-            Some(true) => "met",
-            Some(false) => "**missed**",
-            None => "–",
-        };
-        format!("| {what} | {place} | {found} | {goal} | {verdict} |")
-    }
-}
 
 /// Rows, printed as they come: with many items the next ones take minutes.
 #[derive(Default)]

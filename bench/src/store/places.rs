@@ -7,10 +7,10 @@ use std::time::Duration;
 use shardlake_testkit::bucket::{Bucket, Weather};
 use shardlake_testkit::{ServerOptions, ServerProcess};
 
-use super::StoreOptions;
+use super::options::StoreOptions;
 use crate::cpu::settle;
 use crate::workload::{CONTAINER, DATABASE};
-use crate::{Outcome, point, query_workload};
+use crate::{Outcome, loading, query_workload};
 
 /// The longest wait for remaining work after loading.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -59,7 +59,7 @@ impl Started {
     pub fn with_items(options: &StoreOptions, place: Place) -> Outcome<Started> {
         let started = Started::empty(options, place)?;
         eprintln!("loading {} items, twice, into {}", options.items, started.place.name());
-        point::load(&started.server, options.items)?;
+        loading::load(&started.server, options.items)?;
         query_workload::load(&started.server, options.items)?;
         settle(started.server.process_id(), PATIENCE);
         Ok(started)

@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use shardlake_testkit::EMULATOR_KEY;
 
+use super::options::{Row, StoreOptions};
 use super::places::{Place, Started};
-use super::{Row, StoreOptions};
 use crate::Outcome;
 use crate::cases::{self, ONE_ROW};
 use crate::cpu::{most_resident_megabytes, resident_megabytes, settle};
-use crate::load::{Measured, Requests, Target, drive, drive_after};
-use crate::point::load_requests;
+use crate::load::{Measured, Target, drive, drive_after};
+use crate::loading::load_requests;
 use crate::query_workload::{self, Queries};
+use crate::requests::Requests;
 use crate::workload::{CONTAINER, Creates, DATABASE, Reads, Replaces, Signer, key_of};
 
 const CONNECTIONS: usize = 16;
