@@ -6,6 +6,7 @@
 //! | `request.rs`, `running.rs` | requests and replies; the state shared by the pages of one query |
 //! | `query_cache.rs` | texts parsed, bound and planned once |
 //! | `query_targets.rs`, `query_key.rs` | the target partitions; conditions on the partition key |
+//! | `query_form.rs`, `query_task.rs`, `loopback.rs` | the form in which a query travels; a page with all its inputs, here and at another node |
 //! | `query_page.rs`, `query_fan_out.rs`, `query_former.rs` | a page of one partition, of several, of partitions that replaced an ended one |
 //! | `kept_rows.rs` | rows that a page has collected for the next ones |
 //! | `query_shares.rs` | how many rows each of several partitions collects |
@@ -26,12 +27,14 @@ mod query;
 mod query_cache;
 mod query_charge;
 mod query_fan_out;
+mod query_form;
 mod query_former;
 mod query_functions;
 mod query_key;
 mod query_page;
 mod query_shares;
 mod query_targets;
+mod query_task;
 mod query_token;
 mod request;
 mod running;

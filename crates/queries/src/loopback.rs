@@ -2,37 +2,21 @@
 //! parameters and its moment, and is bound and planned anew at the owner. The rows that a partition has collected travel back.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use shardlake_document::Value;
 use shardlake_host::{ErrorForm, of_bytes, to_bytes};
-use shardlake_model::{ContainerScripts, Result};
-use shardlake_partition::{ContainerSchema, FeedFilter, Outlook, QueryPage, QueryStatistics};
+use shardlake_model::Result;
+use shardlake_partition::{FeedFilter, Outlook, QueryPage, QueryStatistics};
 use shardlake_sql::{
-    Collected, Execution, KeptRows, KeyValue, PageLimits, PreparedQuery, Query, QueryEnvironment,
-    ResumeFilter, Rows, plan_access,
+    Collected, Execution, KeptRows, PageLimits, PreparedQuery, ResumeFilter, Rows, plan_access,
 };
-use shardlake_stdx::Timestamp;
-use std::sync::Arc;
 
 use crate::Queries;
-use crate::query_cache::KnownQuery;
-use crate::query_page::PageTask;
-
-/// A query as it travels.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct QueryForm {
-    text: String,
-    wants_bodies: bool,
-    parameters: Vec<(String, Value)>,
-    now: Timestamp,
-    random_seed: u64,
-    in_any_order: bool,
-    /// The values of the partition key that all its items have.
-    key: Vec<KeyValue>,
-}
+use crate::query_form::QueryForm;
+use crate::query_task::PageTask;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct TaskForm {
@@ -61,36 +45,6 @@ struct PageForm {
     wants_counter: Option<(u16, u64)>,
     elapsed: Duration,
     evaluation: Duration,
-}
-
-impl QueryForm {
-    pub fn of(known: &KnownQuery, prepared: &PreparedQuery, key: Vec<KeyValue>) -> QueryForm {
-        let (now, random_seed) = prepared.moment();
-        QueryForm {
-            text: known.query.text().to_owned(),
-            wants_bodies: known.query.wants_bodies(),
-            parameters: known.parameters().to_vec(),
-            now,
-            random_seed,
-            in_any_order: prepared.comes_in_any_order(),
-            key,
-        }
-    }
-
-    /// The query, bound to the owner's definition of the container.
-    fn prepared(&self, schema: &ContainerSchema, scripts: &ContainerScripts) -> Result<PreparedQuery> {
-        let environment = QueryEnvironment {
-            computed: &schema.computed,
-            geometry: schema.geometry,
-            now: self.now,
-            random_seed: 0,
-            scripts: Some(scripts),
-        };
-        let query = Query::of_text(&self.text, self.wants_bodies)?;
-        let prepared = PreparedQuery::prepare(&query, &self.parameters, &environment)?;
-        let prepared = prepared.at(self.now, self.random_seed);
-        Ok(if self.in_any_order { prepared.in_any_order() } else { prepared })
-    }
 }
 
 impl PageTask {

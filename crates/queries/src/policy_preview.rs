@@ -18,8 +18,9 @@ use shardlake_router::{ContainerEntry, ContainerHandle, index_of_new, layouts_of
 use shardlake_sql::{IndexUtilization, PreparedQuery, Query, index_utilization, plan_access};
 
 use crate::Queries;
-use crate::query::{counters_of, counters_of_repeated, hash_of};
+use crate::query::hash_of;
 use crate::query_cache::Asked;
+use crate::query_charge::{counters_of, counters_of_repeated};
 use crate::query_key::QueryKey;
 use crate::query_targets::{Part, Targets, targets};
 use crate::request::{QueryRequest, QueryWants};

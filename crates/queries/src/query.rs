@@ -26,7 +26,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::Queries;
 use crate::figures::QueryFigures;
 use crate::query_cache::{Asked, KnownQuery};
-use crate::query_charge::PagePermit;
+use crate::query_charge::{PagePermit, counters_of, counters_of_repeated};
 use crate::query_former::{self, Former, Signature};
 use crate::query_key::QueryKey;
 use crate::query_targets::{Part, PlanReply, Targets, plan_ranges, targets};
@@ -37,9 +37,6 @@ use shardlake_host::{Cost, OperationKind, touched};
 use shardlake_items::OpenTransaction;
 use shardlake_router::ContainerEntry;
 use shardlake_router::ContainerHandle;
-
-/// Skipped entries cost a fraction, so that a key whose entries come after many others has a bearable price.
-const PASSED_IN_A_POSTING: u64 = 20;
 
 /// A resolved page request: the bound query, its partitions and its token.
 struct Asking {
@@ -442,37 +439,6 @@ impl Running<'_> {
             return counters_of(&page.statistics, rows, page.stands_for_index);
         }
         counters_of_repeated(&page.statistics, rows)
-    }
-}
-
-/// Counters of a page whose reading depends on how the result is cut into pages; this reading is not counted.
-pub fn counters_of_repeated(statistics: &QueryStatistics, rows: u64) -> QueryCounters {
-    QueryCounters {
-        partitions: 1,
-        rows,
-        sorted_rows: statistics.rows_sorted,
-        steps: statistics.steps,
-        ..QueryCounters::default()
-    }
-}
-
-/// Counters of a page whose reading was not counted before.
-pub fn counters_of(statistics: &QueryStatistics, rows: u64, stands_for_index: bool) -> QueryCounters {
-    // A scan instead of a usable index costs no more than the index would have.
-    let scanned = match stands_for_index {
-        true => (0, 0),
-        false => (statistics.items_scanned, statistics.items_scanned_bytes),
-    };
-    QueryCounters {
-        partitions: 1,
-        rows,
-        items: scanned.0 + statistics.items_loaded,
-        item_bytes: scanned.1 + statistics.items_loaded_bytes,
-        postings: statistics.postings_read + statistics.entries_passed.div_ceil(PASSED_IN_A_POSTING),
-        sorted_rows: statistics.rows_sorted,
-        function_calls: statistics.function_calls,
-        steps: statistics.steps,
-        ..QueryCounters::default()
     }
 }
 

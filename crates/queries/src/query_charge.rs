@@ -13,13 +13,15 @@ use std::sync::atomic::Ordering;
 
 use shardlake_charge::QueryCounters;
 use shardlake_model::{Error, ErrorKind, Result};
-use shardlake_partition::PageWork;
+use shardlake_partition::{PageWork, QueryStatistics};
 
 use crate::processor_tab::ProcessorTab;
-use crate::query::counters_of;
 use crate::running::Running;
 use shardlake_host::{Cost, Permit};
 use shardlake_router::PartitionHandle;
+
+/// Skipped entries cost a fraction, so that a key whose entries come after many others has a bearable price.
+const PASSED_IN_A_POSTING: u64 = 20;
 
 #[must_use = "what the page cost must be settled"]
 pub struct PagePermit<'p> {
@@ -97,5 +99,36 @@ impl<'p> PagePermit<'p> {
 impl Drop for PagePermit<'_> {
     fn drop(&mut self) {
         self.give_up();
+    }
+}
+
+/// Counters of a page whose reading was not counted before.
+pub fn counters_of(statistics: &QueryStatistics, rows: u64, stands_for_index: bool) -> QueryCounters {
+    // A scan instead of a usable index costs no more than the index would have.
+    let scanned = match stands_for_index {
+        true => (0, 0),
+        false => (statistics.items_scanned, statistics.items_scanned_bytes),
+    };
+    QueryCounters {
+        partitions: 1,
+        rows,
+        items: scanned.0 + statistics.items_loaded,
+        item_bytes: scanned.1 + statistics.items_loaded_bytes,
+        postings: statistics.postings_read + statistics.entries_passed.div_ceil(PASSED_IN_A_POSTING),
+        sorted_rows: statistics.rows_sorted,
+        function_calls: statistics.function_calls,
+        steps: statistics.steps,
+        ..QueryCounters::default()
+    }
+}
+
+/// Counters of a page whose reading depends on how the result is cut into pages; this reading is not counted.
+pub fn counters_of_repeated(statistics: &QueryStatistics, rows: u64) -> QueryCounters {
+    QueryCounters {
+        partitions: 1,
+        rows,
+        sorted_rows: statistics.rows_sorted,
+        steps: statistics.steps,
+        ..QueryCounters::default()
     }
 }
