@@ -100,6 +100,7 @@ impl Follower {
 
     /// Everything that a page led to is done. Nothing else was read meanwhile.
     pub fn done(&mut self, page: &FollowerPage) {
+        assert!(page.last_lsn >= self.places[page.place].after, "a follower never goes back");
         self.places[page.place].after = page.last_lsn;
     }
 

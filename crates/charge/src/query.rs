@@ -126,6 +126,7 @@ impl ChargeTable {
     /// Charge that the last page adds to the charge so far, which `done` then holds. Never negative.
     pub fn query_page(&self, done: &mut QueryCounters, consistency: ConsistencyLevel) -> Charge {
         let whole = self.query(*done, consistency).0.max(done.charged);
+        debug_assert!(whole >= done.charged, "more work never costs less");
         Charge(whole - std::mem::replace(&mut done.charged, whole))
     }
 }

@@ -55,6 +55,7 @@ impl Hosted {
 
     /// The same partition under another definition of its container.
     pub fn under(&self, container: &Arc<HostedContainer>) -> Hosted {
+        assert_eq!(container.schema.rid, self.container.schema.rid, "a partition stays in its container");
         Hosted { container: container.clone(), ..self.clone() }
     }
 

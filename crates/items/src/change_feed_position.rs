@@ -41,6 +41,10 @@ impl FeedPosition {
 
     /// The position after reading `parts`, which follow one another in the hash space.
     pub fn of_parts(parts: &[FeedPart], next: usize) -> FeedPosition {
+        debug_assert!(
+            parts.is_sorted_by(|left, right| left.span.min <= right.span.min),
+            "the parts of a position follow one another"
+        );
         let mut starts: Vec<(Epk, u64)> = Vec::with_capacity(parts.len());
         let mut places = Vec::with_capacity(parts.len());
         for part in parts {

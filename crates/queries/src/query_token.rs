@@ -116,6 +116,10 @@ impl QueryToken {
 
     /// Fails only if ranges were cut again under a query whose positions are long.
     pub fn encode(&self) -> Result<String> {
+        debug_assert!(
+            self.pieces.is_sorted_by(|left, right| left.span.min <= right.span.min),
+            "the pieces of a token follow one another"
+        );
         let mut out = Writer::default();
         out.byte(VERSION).be(self.container).be(self.query_hash);
         out.varint(self.range_id.map_or(0, |id| u64::from(id) + 1));

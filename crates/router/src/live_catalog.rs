@@ -296,6 +296,7 @@ impl Serving {
     ) -> Result<(KeyRange, PartitionHandle)> {
         let bounds = bounds_of(range)?;
         if let Some(known) = known {
+            debug_assert_eq!(*known.epk_range(), bounds, "a partition keeps its bounds");
             return Ok((bounds, PartitionHandle::new(known.hosted().under(owner), self.0.reach)));
         }
         let shard = self.0.shards.get(range.shard)?.clone();

@@ -89,6 +89,7 @@ impl Bucket {
             return Err(self.refuse(estimate_centi, urgency));
         }
         self.level = self.level.saturating_sub(grains(estimate_centi));
+        debug_assert!(self.level <= capacity_of(self.rate_centi), "a bucket holds no more than its capacity");
         Ok(())
     }
 

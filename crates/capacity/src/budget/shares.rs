@@ -15,7 +15,9 @@ pub fn shares_of(total: u64, weights: &[Option<u64>]) -> Vec<u64> {
         passed += own;
         (u128::from(total) * passed / all - before) as u64
     };
-    weights.iter().map(share).collect()
+    let shares: Vec<u64> = weights.iter().map(share).collect();
+    debug_assert!(shares.is_empty() || shares.iter().sum::<u64>() == total, "shares add up to their total");
+    shares
 }
 
 /// The shares of [`shares_of`] as parts of one.

@@ -37,6 +37,7 @@ const IN_NO_TABLE: &[&str] = &[
     "flush",
     // Steps of operations that the tables name, or of the MongoDB API, whose commands have tests of their own.
     "batch_with",
+    "create_all",
     "begin_run",
     "beside_requests",
     "create_container_keeping",
