@@ -333,7 +333,7 @@ fn run_hot_tenant(command: DemoCommand) -> Result<ExitCode, String> {
     }
     let demo = demo::HotTenant {
         seconds: command.seconds.unwrap_or(demo::DEFAULT_HOT_TENANT_SECONDS).clamp(1, 600),
-        seed_number: command.seed_number.unwrap_or(demo::DEFAULT_SEED_NUMBER),
+        seed_number: command.seed_number.unwrap_or(demo::defaults::DEFAULT_SEED_NUMBER),
     };
     runtime()?.block_on(demo::run_hot_tenant(demo))
 }
@@ -346,7 +346,7 @@ fn run_tour(command: DemoCommand) -> Result<ExitCode, String> {
         return Err("the demo hot-tenant stores nothing: leave out --data-dir and --durability".into());
     }
     settings.durability = Some(DurabilityMode::Memory);
-    let seed_number = command.seed_number.unwrap_or(demo::DEFAULT_SEED_NUMBER);
+    let seed_number = command.seed_number.unwrap_or(demo::defaults::DEFAULT_SEED_NUMBER);
     run_server(serve, Introduction::OfTour(demo::Tour { seed_number }))
 }
 
@@ -365,8 +365,11 @@ fn run_split(command: &DemoCommand) -> Result<ExitCode, String> {
 fn store_of(command: &DemoCommand) -> WebStore {
     let settings = &command.serve.settings;
     WebStore {
-        customers: command.customers.or(settings.demo_customers).unwrap_or(demo::DEFAULT_CUSTOMERS),
-        seed_number: command.seed_number.or(settings.demo_seed_number).unwrap_or(demo::DEFAULT_SEED_NUMBER),
+        customers: command.customers.or(settings.demo_customers).unwrap_or(demo::defaults::DEFAULT_CUSTOMERS),
+        seed_number: command
+            .seed_number
+            .or(settings.demo_seed_number)
+            .unwrap_or(demo::defaults::DEFAULT_SEED_NUMBER),
     }
 }
 

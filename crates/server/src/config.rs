@@ -237,8 +237,8 @@ impl Config {
             seed: settings.seed,
             demo: settings.demo.map(|name| Demo {
                 name,
-                customers: settings.demo_customers.unwrap_or(crate::demo::DEFAULT_CUSTOMERS),
-                seed_number: settings.demo_seed_number.unwrap_or(crate::demo::DEFAULT_SEED_NUMBER),
+                customers: settings.demo_customers.unwrap_or(crate::demo::defaults::DEFAULT_CUSTOMERS),
+                seed_number: settings.demo_seed_number.unwrap_or(crate::demo::defaults::DEFAULT_SEED_NUMBER),
             }),
             log_format: settings.log_format.unwrap_or(LogFormat::Text),
             log_level: settings.log_level.unwrap_or_else(|| "info".to_owned()),

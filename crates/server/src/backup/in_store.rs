@@ -14,8 +14,7 @@ use shardlake_stdx::Random;
 use super::digest::Digest;
 use super::identifier::BackupId;
 use super::manifest::Manifest;
-use super::place::Make;
-use super::shelf::{self, Alone, ENDING, FORMAT, Lock, Shelf, Spool, Work};
+use super::shelf::{self, Alone, ENDING, FORMAT, Lock, Make, Shelf, Spool, Work};
 use crate::store::{Prefix, StoreUrl};
 
 /// Bytes of one part of an upload.

@@ -95,17 +95,21 @@ pub async fn with_running<T>(
 #[cfg(feature = "object-storage")]
 mod in_store {
     use std::collections::BTreeMap;
+    use std::path::{Path, PathBuf};
 
+    use shardlake_account::Shards;
     use shardlake_lease::{Gathered, Location};
     use shardlake_storage::object::Moment;
 
-    use super::*;
-    use crate::backup::shelf;
-    use crate::store::{Prefix, Stopped};
+    use crate::backup::look::Subject;
+    use crate::backup::manifest::Manifest;
+    use crate::backup::place::Place;
+    use crate::backup::shelf::{FORMAT, content_path};
+    use crate::store::{Prefix, Stopped, StoreUrl, url_of};
 
     pub async fn holds_backups_in_store(url: &StoreUrl) -> Result<bool, String> {
         let found = Prefix::new(url)?.get("FORMAT", 1024).await?;
-        Ok(found.is_some_and(|found| found == shelf::FORMAT.as_bytes()))
+        Ok(found.is_some_and(|found| found == FORMAT.as_bytes()))
     }
 
     pub async fn shards_of(
@@ -134,7 +138,7 @@ mod in_store {
         let mut names = BTreeMap::new();
         for file in &manifest.files {
             place.look(file).await.map_err(|damage| damage.of(place, file))?;
-            names.insert(file.path.clone(), (shelf::content_path(&file.sha256), file.size_bytes));
+            names.insert(file.path.clone(), (content_path(&file.sha256), file.size_bytes));
         }
         let url = format!("{}, backup {}", location.url, manifest.id);
         let location = Gathered::over(&location, names, url);
@@ -175,7 +179,14 @@ mod in_store {
 
 #[cfg(not(feature = "object-storage"))]
 mod in_store {
-    use super::*;
+    use std::path::{Path, PathBuf};
+
+    use shardlake_account::Shards;
+
+    use crate::backup::look::Subject;
+    use crate::backup::manifest::Manifest;
+    use crate::backup::place::Place;
+    use crate::store::StoreUrl;
 
     pub async fn holds_backups_in_store(url: &StoreUrl) -> Result<bool, String> {
         Err(url.unsupported())

@@ -13,9 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::digest::Digest;
 use super::identifier::BackupId;
-use super::whole;
 
-const HEAD: &str = "shardlake backup 1 sha256 ";
+pub(super) const HEAD: &str = "shardlake backup 1 sha256 ";
 /// The deepest path is that of a table.
 const SEGMENTS_MAX: usize = 8;
 const SEGMENT_BYTES_MAX: usize = 64;
@@ -130,28 +129,8 @@ impl Manifest {
         Ok([head.into_bytes(), json].concat())
     }
 
-    /// Decodes and checks a manifest; errors are texts that follow "the manifest '…'".
-    pub fn decode(content: &[u8]) -> Result<Manifest, String> {
-        let damaged = || "is damaged".to_owned();
-        let end = content.iter().position(|byte| *byte == b'\n').ok_or_else(damaged)?;
-        let (head, json) = (&content[..end], &content[end + 1..]);
-        let head = std::str::from_utf8(head).map_err(|_| damaged())?;
-        let Some(digest) = head.strip_prefix(HEAD) else {
-            let is_ours = head.starts_with("shardlake backup ");
-            return Err(if is_ours { "is of another version of this program".into() } else { damaged() });
-        };
-        if digest != Digest::of(json).to_string() {
-            return Err(damaged());
-        }
-        let manifest: Manifest =
-            serde_json::from_slice(json).map_err(|error| format!("is malformed: {error}"))?;
-        manifest.check_paths()?;
-        whole::check_list(&manifest)?;
-        Ok(manifest)
-    }
-
     /// Paths lead to places of a data directory and nowhere else, each to its own.
-    fn check_paths(&self) -> Result<(), String> {
+    pub(super) fn check_paths(&self) -> Result<(), String> {
         let mut seen = HashSet::new();
         for file in &self.files {
             if !is_safe(&file.path) {

@@ -9,7 +9,7 @@ use super::digest::{Digest, Sum};
 use super::directory::Directory;
 use super::identifier::BackupId;
 use super::manifest::{FileEntry, Manifest};
-use super::shelf::{self, Alone, Lock, Shelf, Spool};
+use super::shelf::{self, Alone, Lock, Make, Shelf, Spool};
 use crate::store::{StoreUrl, url_of};
 
 /// Maximum size of a manifest: half a million files.
@@ -205,12 +205,6 @@ fn needed(known: &Known) -> Option<HashSet<Digest>> {
         needed.extend(manifest.as_ref().ok()?.files.iter().map(|file| file.sha256));
     }
     Some(needed)
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Make {
-    Yes,
-    No,
 }
 
 #[cfg(feature = "object-storage")]

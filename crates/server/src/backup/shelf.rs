@@ -144,3 +144,9 @@ pub fn unreadable(path: &dyn Display, error: &dyn Display) -> String {
 pub fn unwritten(path: &Path, error: &io::Error) -> String {
     format!("'{}' cannot be written: {error}", path.display())
 }
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Make {
+    Yes,
+    No,
+}

@@ -9,7 +9,8 @@ use std::path::Path;
 
 use shardlake_account::SHARDS_MAX;
 
-use super::manifest::{ACCOUNT_FILE, KEY_FILE, Manifest, folder_of};
+use super::digest::Digest;
+use super::manifest::{ACCOUNT_FILE, HEAD, KEY_FILE, Manifest, folder_of};
 use super::place::Place;
 
 /// Without these there is no shard on a local disk.
@@ -19,8 +20,30 @@ const LOCAL_FILES: [&str; 4] = ["FORMAT", "db/version", "db/keyspaces/0/current"
 const JOURNALS: &str = "JOURNALS";
 const JOURNALS_BYTES_MAX: usize = 16 << 20;
 
+impl Manifest {
+    /// Decodes and checks a manifest; errors are texts that follow "the manifest '…'".
+    pub fn decode(content: &[u8]) -> Result<Manifest, String> {
+        let damaged = || "is damaged".to_owned();
+        let end = content.iter().position(|byte| *byte == b'\n').ok_or_else(damaged)?;
+        let (head, json) = (&content[..end], &content[end + 1..]);
+        let head = std::str::from_utf8(head).map_err(|_| damaged())?;
+        let Some(digest) = head.strip_prefix(HEAD) else {
+            let is_ours = head.starts_with("shardlake backup ");
+            return Err(if is_ours { "is of another version of this program".into() } else { damaged() });
+        };
+        if digest != Digest::of(json).to_string() {
+            return Err(damaged());
+        }
+        let manifest: Manifest =
+            serde_json::from_slice(json).map_err(|error| format!("is malformed: {error}"))?;
+        manifest.check_paths()?;
+        check_list(&manifest)?;
+        Ok(manifest)
+    }
+}
+
 /// Checks the list of files; errors are texts that follow "the manifest '…'".
-pub fn check_list(manifest: &Manifest) -> Result<(), String> {
+fn check_list(manifest: &Manifest) -> Result<(), String> {
     let count = usize::from(manifest.shards);
     if !(1..=SHARDS_MAX).contains(&count) {
         return Err(format!("has {count} shards: an account has 1 to {SHARDS_MAX}"));
@@ -153,7 +176,6 @@ async fn check_journals(place: &Place, manifest: &Manifest, folder: &str) -> Res
 
 #[cfg(test)]
 mod tests {
-    use super::super::digest::Digest;
     use super::super::manifest::FileEntry;
     use super::*;
 

@@ -19,6 +19,7 @@
 
 mod bars;
 mod check;
+pub mod defaults;
 mod descriptions;
 mod hot_tenant;
 mod load;
@@ -36,7 +37,5 @@ pub use print::print;
 pub use split::run as run_split;
 pub use webstore::WebStore;
 
-pub const DEFAULT_CUSTOMERS: u64 = 500;
-pub const DEFAULT_SEED_NUMBER: u64 = 1;
 pub const DEFAULT_HOT_TENANT_SECONDS: u64 = hot_tenant::DEFAULT_SECONDS;
 pub const DATABASE: &str = "webstore";

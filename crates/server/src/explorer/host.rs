@@ -8,7 +8,8 @@ use std::net::IpAddr;
 use http::uri::Authority;
 use shardlake_gateway_nosql::Scheme;
 
-use super::ROOT;
+/// Where browsers find it.
+pub const ROOT: &str = "/_explorer/";
 
 /// Whether browsers give a page of this origin the means to sign.
 pub fn is_secure_context(scheme: Scheme, authority: &str) -> bool {

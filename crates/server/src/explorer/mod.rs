@@ -32,8 +32,7 @@ use crate::config::Config;
 
 use crate::settings::ExplorerMode;
 
-/// Where browsers find it.
-pub const ROOT: &str = "/_explorer/";
+pub use host::ROOT;
 const PAGE: &str = "index.html";
 /// Folder of assets, in the explorer's files and in its paths.
 const ASSETS: &str = "assets/";

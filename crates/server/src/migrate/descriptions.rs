@@ -2,7 +2,7 @@
 
 use shardlake_storage::Followed;
 
-use super::Migrate;
+use super::command::Migrate;
 use super::rows::Evened;
 use crate::operate::counted;
 use crate::store::url_of;

@@ -13,7 +13,7 @@ use shardlake_storage::{Followed, Follower, LogTail, Stamp, StorageError};
 
 use crate::account_file;
 use crate::shards;
-use crate::store::{StoreUrl, url_of};
+use crate::store::url_of;
 use crate::stored_json;
 
 /// Less than this is little: the next look would find about as much.
@@ -137,8 +137,10 @@ async fn stamp(shard: &shardlake_storage::Shard) -> Result<Option<Stamp>, String
 
 #[cfg(feature = "object-storage")]
 mod in_store {
-    use super::*;
-    use crate::store::Prefix;
+    use shardlake_account::AccountMark;
+    use shardlake_storage::LogTail;
+
+    use crate::store::{Prefix, StoreUrl};
 
     pub async fn mark_of(url: &StoreUrl) -> Result<Option<AccountMark>, String> {
         Prefix::of_account(url).await?.account_mark().await
@@ -151,7 +153,10 @@ mod in_store {
 
 #[cfg(not(feature = "object-storage"))]
 mod in_store {
-    use super::*;
+    use shardlake_account::AccountMark;
+    use shardlake_storage::LogTail;
+
+    use crate::store::StoreUrl;
 
     pub async fn mark_of(url: &StoreUrl) -> Result<Option<AccountMark>, String> {
         Err(url.unsupported())

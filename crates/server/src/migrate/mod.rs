@@ -22,19 +22,18 @@
 //!
 //! A step that was cut off continues when the same command is given again.
 
+mod command;
 mod descriptions;
 mod ends;
 mod follow;
 mod rows;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Args;
 use shardlake_account::{AccountMark, Shards};
 
 use crate::backup::{self, Subject};
-use crate::operate::Connection;
 use crate::progress::{Progress, Unit};
 use crate::shards;
 use crate::store::url_of;
@@ -43,30 +42,7 @@ use ends::Target;
 use follow::{Copied, Outcome};
 use rows::Evened;
 
-#[derive(Debug, Args)]
-pub struct Migrate {
-    /// Where the account is: a data directory, or s3://BUCKET/PREFIX, az://, gs:// or file:///
-    #[arg(long, value_name = "DIR|URL")]
-    from: PathBuf,
-    /// Where it goes: a prefix that holds nothing, or a data directory that is empty or does not exist
-    #[arg(long, value_name = "DIR|URL")]
-    to: PathBuf,
-    /// Another store for the log of the account in a store, as `serve --wal-store` has it
-    #[arg(long, value_name = "URL")]
-    wal_store: Option<String>,
-    /// Copy what a running server has and follow what it writes until little is left; the account stays with it until the move without
-    /// this, which then has only that little to do
-    #[arg(long)]
-    online: bool,
-    /// Read and compare all rows of both sides once more before the move, though the log proves that they are equal
-    #[arg(long, conflicts_with = "online")]
-    compare: bool,
-    /// Where to copy the journals of a stopped server to, for a look at them [default: the system's directory for temporary files]
-    #[arg(long, value_name = "DIR")]
-    scratch: Option<PathBuf>,
-    #[command(flatten)]
-    connection: Connection,
-}
+pub use command::Migrate;
 
 pub async fn run(command: &Migrate) -> Result<ExitCode, String> {
     if url_of(&command.from).is_some() == url_of(&command.to).is_some() {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::table::text;
+use super::values::text;
 use crate::number_text::{bytes, thousands};
 
 #[derive(Debug, Clone, Copy)]

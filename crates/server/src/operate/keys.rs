@@ -8,8 +8,10 @@ use serde_json::Value;
 use shardlake_admin::{KeyName, OperatorRequest};
 
 use super::arguments::Connection;
-use super::show::{ignore_closed, members};
-use super::table::{aligned, text};
+use super::show::ignore_closed;
+use super::table::aligned;
+use super::values::members;
+use super::values::text;
 
 #[derive(Debug, Args)]
 pub struct Keys {

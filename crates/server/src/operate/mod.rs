@@ -13,6 +13,7 @@ mod keys;
 mod projections;
 mod show;
 mod table;
+mod values;
 
 use std::process::ExitCode;
 

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 use shardlake_admin::OperatorRequest;
 
 use super::arguments::Connection;
-use super::show::{ignore_closed, members};
-use super::table::{aligned, number, text};
+use super::show::ignore_closed;
+use super::table::aligned;
+use super::values::members;
+use super::values::{number, text};
 use crate::number_text::thousands;
 
 /// Maximum size of a rule's file; no valid rule is longer.

@@ -4,7 +4,6 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use http::Method;
-use serde_json::Value;
 use shardlake_admin::OperatorRequest;
 
 use super::arguments::{ContainerName, Partitions};
@@ -54,9 +53,4 @@ pub fn ignore_closed(written: io::Result<()>) -> Result<(), String> {
         }
         _ => Ok(()),
     }
-}
-
-/// The members of an array, none where there is no array.
-pub fn members(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::descriptions::counted;
 use super::evidence;
-use super::show::members;
+use super::values::{members, number, text};
 use crate::number_text::{bytes, thousands};
 
 /// Hexadecimal digits of a bound that are shown; the rest rarely distinguishes partitions.
@@ -252,14 +252,6 @@ fn shortened(text: &str, characters: usize) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
-}
-
-pub fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
-pub fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use shardlake_lease::{Location, self_test};
 use shardlake_stdx::Random;
 
-use super::{Prefix, objects};
+use super::{Prefix, StoreUrl, objects};
 use crate::stored_json;
 
 const LOG_PLACE: &str = "wal.json";
@@ -23,6 +23,25 @@ const OWNER: &str = "log-of.json";
 const BYTES_MAX: u64 = 16 << 10;
 /// Variables of the log's store that differ from those of the account's begin so.
 const OF_THE_LOG: &str = "WAL_";
+
+impl Prefix {
+    /// The prefix of an account, with the place of its log.
+    pub async fn of_account(url: &StoreUrl) -> Result<Prefix, String> {
+        of_command(Prefix::new(url)?).await
+    }
+
+    /// The prefix with its log, for an account that is being created here; its log lies where `log` names.
+    pub async fn with_log(self, log: Option<&str>) -> Result<Prefix, String> {
+        match log {
+            Some(log) => {
+                let log = crate::config::log_url(Some(log), &self.name())?;
+                let location = of_server(self.location, log.as_deref(), |log| log).await?;
+                Ok(Prefix { location })
+            }
+            None => of_command(self).await,
+        }
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

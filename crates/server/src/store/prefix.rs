@@ -10,7 +10,7 @@ use shardlake_storage::object::object_store::{
     self, ObjectStore as _, ObjectStoreExt as _, PutMode, PutMultipartOptions, PutOptions, PutPayload,
 };
 
-use super::{StoreUrl, log_place};
+use super::StoreUrl;
 use crate::config::machine_name;
 
 /// Duration of a command's lease: a killed command holds up the next one for about this time.
@@ -55,23 +55,6 @@ impl Prefix {
     pub fn new(url: &StoreUrl) -> Result<Prefix, String> {
         let location = Location::parse(url.as_str(), std::env::vars()).map_err(|error| error.to_string())?;
         Ok(Prefix { location })
-    }
-
-    /// The prefix of an account, with the place of its log.
-    pub async fn of_account(url: &StoreUrl) -> Result<Prefix, String> {
-        log_place::of_command(Prefix::new(url)?).await
-    }
-
-    /// The prefix with its log, for an account that is being created here; its log lies where `log` names.
-    pub async fn with_log(self, log: Option<&str>) -> Result<Prefix, String> {
-        match log {
-            Some(log) => {
-                let log = crate::config::log_url(Some(log), &self.name())?;
-                let location = log_place::of_server(self.location, log.as_deref(), |log| log).await?;
-                Ok(Prefix { location })
-            }
-            None => log_place::of_command(self).await,
-        }
     }
 
     /// The URL as it was given.
