@@ -87,7 +87,7 @@ impl Running<'_> {
 }
 
 impl Running<'_> {
-    /// The query as it travels to the owner of a part. What a transaction reads stays where the transaction is.
+    /// The query as it travels to the owner of a part; `None` in a transaction, whose reads stay with it.
     fn travels_as(&self, part: &Part) -> Option<Arc<QueryForm>> {
         let is_in_transaction = self.own.is_some() || self.within.is_some();
         (part.partition.is_elsewhere() && !is_in_transaction)

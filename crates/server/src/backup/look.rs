@@ -7,13 +7,12 @@ use shardlake_account::Shards;
 
 use super::directory::{self, Directory};
 use super::identifier::BackupId;
-use super::manifest::Manifest;
 use super::place::Place;
 use super::scaffold::Scaffold;
 use super::shelf::Alone;
 use super::source::Source;
 use crate::operate::Client;
-use crate::store::{StoreUrl, url_of};
+use crate::store::url_of;
 
 /// A state is given up after ten minutes of silence.
 const ASK_EVERY: Duration = Duration::from_secs(60);
