@@ -64,9 +64,7 @@ impl Follower {
     /// The checkpoint of a follower that begins with the next change.
     pub fn from_now(container: &ContainerEntry) -> Vec<PlaceRecord> {
         let partitions = container.map.iter();
-        partitions
-            .map(|partition| PlaceRecord::new(&partition.epk_range(), partition.durable_lsn()))
-            .collect()
+        partitions.map(|partition| PlaceRecord::new(partition.epk_range(), partition.durable_lsn())).collect()
     }
 
     /// How far everything is done.

@@ -54,6 +54,12 @@ impl Body {
         Body::from_writer(bytes)
     }
 
+    /// Accepts the bytes of a body as another node has them, with its members whose names have U+0000 (`bson_writer.rs`).
+    pub fn from_stored(bytes: Vec<u8>) -> Result<Body, DocumentError> {
+        RawDocument::validate(&bytes)?;
+        Body::from_writer(bytes)
+    }
+
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -279,7 +279,7 @@ impl OperationForm {
 }
 
 fn body_of(bytes: Vec<u8>) -> Result<Body> {
-    Body::from_bson(bytes).map_err(|error| Error::bad_request(error.to_string()))
+    Body::from_stored(bytes).map_err(|error| Error::bad_request(error.to_string()))
 }
 
 /// A version as it travels: its record.

@@ -257,7 +257,7 @@ fn parts_of(entry: &ContainerEntry, scope: &FeedScope, position: Option<&FeedPos
     for partition in partitions {
         let span = match &filter {
             FeedFilter::Logical(_) => span.clone(),
-            FeedFilter::Range(_) | FeedFilter::Prefix(..) => span.intersection(&partition.epk_range()),
+            FeedFilter::Range(_) | FeedFilter::Prefix(..) => span.intersection(partition.epk_range()),
         };
         let places = match position {
             Some(position) => position.parts_of(&span),

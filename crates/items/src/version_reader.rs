@@ -101,7 +101,7 @@ impl VersionReader {
     fn cut(&mut self, position: &VersionPosition) {
         let inside = position.inside.as_ref();
         let parts = self.entry.map.iter().flat_map(|partition| {
-            let places = position.feed.parts_of(&partition.epk_range());
+            let places = position.feed.parts_of(partition.epk_range());
             places.into_iter().map(|place| VersionPart::new(partition.clone(), place, inside))
         });
         self.parts = parts.collect();
@@ -281,7 +281,7 @@ async fn position_at(
     for partition in entry.map.iter() {
         let span = partition.epk_range().clone();
         let find = FindVersionsSince { span: span.clone(), time };
-        let Some(after) = partition.send(&ctx, &find).await? else { return Ok(None) };
+        let Some(after) = partition.send(ctx, &find).await? else { return Ok(None) };
         places.push(FeedPart { span, after });
     }
     Ok(Some(VersionPosition { feed: FeedPosition::of_parts(&places, 0), inside: None }))

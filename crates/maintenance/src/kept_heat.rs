@@ -81,7 +81,7 @@ fn of_container(entry: &ContainerEntry, now: Now) -> Earlier {
     for served in entry.map.iter() {
         let heat = served.hosted().partition().heat(definition);
         let periods = |seconds| heat.periods(now.elapsed, seconds, 0);
-        kept.add(partition(served.range_id(), &served.epk_range(), now, periods));
+        kept.add(partition(served.range_id(), served.epk_range(), now, periods));
     }
     kept.hold(now.unix_ms);
     kept

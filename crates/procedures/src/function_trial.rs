@@ -51,7 +51,7 @@ impl ScriptRuns {
         source: &str,
         arguments: &[String],
     ) -> Result<TrialReply> {
-        let touched = Touched::Span(&partition.epk_range());
+        let touched = Touched::Span(partition.epk_range());
         let mut permit = partition.hosted().admit(ctx, OperationKind::Query, touched)?;
         let tab = ProcessorTab::open(self.router(), ctx, entry, partition);
         let left = ctx.deadline.saturating_sub(self.router().clock().elapsed());

@@ -56,7 +56,7 @@ impl Part {
     pub fn new(partition: &PartitionHandle, filter: FeedFilter) -> Part {
         let span = match &filter {
             FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => {
-                range.intersection(&partition.epk_range())
+                range.intersection(partition.epk_range())
             }
             FeedFilter::Logical(logical) => span_of_point(&logical.epk),
         };
@@ -186,7 +186,7 @@ pub fn nowhere() -> KeyRange {
 
 /// The smallest span with all keys that lie in a partition; the query's own condition excludes other keys.
 fn hull(spans: &[KeyRange], partition: &PartitionHandle) -> Option<KeyRange> {
-    let mut inside = spans.iter().filter(|span| span.overlaps(&partition.epk_range()));
+    let mut inside = spans.iter().filter(|span| span.overlaps(partition.epk_range()));
     let first = inside.next()?;
     let last = inside.next_back().unwrap_or(first);
     Some(KeyRange { min: first.min.clone(), max: last.max.clone() })
