@@ -89,6 +89,7 @@ pub fn run(options: &FeedOptions) -> Outcome {
 }
 
 fn median(mut walks: Vec<Walk>) -> Walk {
+    assert!(!walks.is_empty(), "a median of no rounds");
     walks.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
     walks.swap_remove(walks.len() / 2)
 }

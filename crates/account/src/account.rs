@@ -263,6 +263,11 @@ impl Account {
         };
         for container in catalog.containers() {
             total.containers += 1;
+            debug_assert_eq!(
+                container.map.iter().len(),
+                container.record.ranges.len(),
+                "a range has one partition"
+            );
             for partition in container.map.iter() {
                 total.partitions += 1;
                 total.items += partition.items();

@@ -12,6 +12,10 @@ const DAY: u64 = 24 * HOUR;
 /// How far back the periods of one length reach: by seconds, minutes, ten minutes, hours.
 const REACHES: [(u32, u64); 4] = [(1, 10 * MINUTE), (60, 6 * HOUR), (600, 4 * DAY), (3600, 28 * DAY)];
 
+/// The first that reaches far enough is the finest one.
+const _: () =
+    assert!(REACHES[0].1 < REACHES[1].1 && REACHES[1].1 < REACHES[2].1 && REACHES[2].1 < REACHES[3].1);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
     pub length: Duration,

@@ -237,6 +237,7 @@ impl State {
         let name = name_of(id);
         let files = self.shards.iter().map(|shard| shard.kept_files(&name));
         let shards = try_join_all(files).await.map_err(refusal)?;
+        assert_eq!(shards.len(), usize::from(self.shards.count()), "a state has every shard of its account");
         let account = AccountMark::read(&self.shards).await?;
         if !self.shards.iter().all(Shard::is_leased) {
             // Another server may have continued from an earlier state.

@@ -143,6 +143,7 @@ impl Collation {
             Some(language) if text.len() > SHORT_TEXT_BYTES => {
                 let mut key = vec![0; SORT_KEY_BYTES_MAX];
                 let length = language.collator.write_sort_key_to(text, &mut key[..]).ok()?;
+                debug_assert!(length <= SORT_KEY_BYTES_MAX, "a sort key stays within its buffer");
                 Some(key[..length].iter().copied().map(char::from).collect())
             }
             _ => Some(self.sort_text(text)),

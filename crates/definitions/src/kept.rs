@@ -105,6 +105,7 @@ impl Resources {
             record.container.kept = kept(&record.container)?;
             record.container.definition.id = to;
             record.container.etag = etag;
+            debug_assert_eq!(record.ranges, entry.record.ranges, "a renamed container keeps its items");
             draft.containers.put(rid, record);
             Ok(())
         };

@@ -107,6 +107,7 @@ pub(crate) fn framed(
     out.extend_from_slice(&kinds);
     out.extend_from_slice(&activity_id);
     write_tokens(out);
+    assert!(out.len() - start >= 24, "a frame has its whole head");
     let length = u32::try_from(out.len() - start).expect("a frame's head and tokens are small");
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }

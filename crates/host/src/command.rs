@@ -4,7 +4,7 @@
 //! settles its charge and records its heat, in this order.
 
 use shardlake_model::{RequestContext, Result};
-use shardlake_partition::{CommandContext, CommitOptions};
+use shardlake_partition::CommandContext;
 
 use crate::hosted::Hosted;
 use crate::travel::Travels;
@@ -15,18 +15,15 @@ pub trait Command: Travels + Send + Sync + 'static {
 
     /// Runs on the open partition.
     fn run(&self, at: &Hosted, ctx: &RequestContext) -> impl Future<Output = Result<Self::Reply>> + Send;
+
+    /// Gives a command that has arrived from another node everything that does not travel: the time limit of its
+    /// expressions, and the sequence of their timestamps.
+    fn arrive(&mut self, _at: &Hosted, _ctx: &RequestContext) {}
 }
 
 impl Hosted {
     /// The context of a command that writes nothing.
     pub(crate) fn reading(&self, ctx: &RequestContext) -> CommandContext {
-        CommandContext {
-            now: ctx.now,
-            consistency: ctx.consistency,
-            etags: Vec::new(),
-            patience: ctx.deadline.saturating_sub(self.clock().elapsed()),
-            unwanted: Vec::new(),
-            commit: CommitOptions::default(),
-        }
+        CommandContext::of(ctx, self.clock())
     }
 }

@@ -1,6 +1,7 @@
 //! An open partition, with the state of its container that its owner needs.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use shardlake_capacity::budget::ContainerBudget;
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
@@ -15,6 +16,8 @@ use crate::HeatRecording;
 pub struct HostEnvironment {
     pub clock: Clock,
     pub heat: HeatRecording,
+    /// The latest of the timestamps that writes of documents have made here: seconds, and an increment in the low half.
+    pub latest_timestamp: Arc<AtomicU64>,
 }
 
 /// State of a container at the owner of its partitions, under one definition.
@@ -69,6 +72,10 @@ impl Hosted {
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.container.environment.clock
+    }
+
+    pub(crate) fn latest_timestamp(&self) -> Arc<AtomicU64> {
+        self.container.environment.latest_timestamp.clone()
     }
 
     pub(crate) fn container(&self) -> &HostedContainer {

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use shardlake_model::{Preconditions, ReplyMeta, RequestContext, Result};
-use shardlake_partition::{BatchReply, ContainerSchema, ItemReply, LogicalKey, Outcome, PartitionWrite};
+use shardlake_mql::TimeTest;
+use shardlake_partition::{
+    BatchReply, ContainerSchema, ItemReply, LogicalKey, Operation, Outcome, PartitionWrite,
+};
 
 use crate::admission::{Cost, OperationKind, Touched};
 use crate::command::Command;
@@ -59,6 +62,10 @@ impl Command for WriteItem {
         permit.settle_outcome(&outcome, cost_of_item);
         outcome
     }
+
+    fn arrive(&mut self, at: &Hosted, ctx: &RequestContext) {
+        arrive(&mut self.0, at, ctx);
+    }
 }
 
 /// Operations on one logical partition as one transaction.
@@ -85,6 +92,10 @@ impl Command for WriteBatch {
         let outcome = at.partition().execute(at.schema(), &self.0).await;
         permit.settle_outcome(&outcome, cost_of_batch);
         outcome
+    }
+
+    fn arrive(&mut self, at: &Hosted, ctx: &RequestContext) {
+        arrive(&mut self.0, at, ctx);
     }
 }
 
@@ -144,5 +155,16 @@ fn cost_of_batch(reply: &BatchReply) -> Cost {
         charge_centi: reply.meta.charge_centi,
         size_bytes: sizes.sum(),
         creates: replies().any(|reply| reply.outcome == Outcome::Created),
+    }
+}
+
+fn arrive(write: &mut Arc<PartitionWrite>, at: &Hosted, ctx: &RequestContext) {
+    for operation in &mut Arc::make_mut(write).operations {
+        if let Operation::Change { change, .. } = operation {
+            let (clock, deadline) = (at.clock().clone(), ctx.deadline);
+            let env = &mut Arc::make_mut(change).env;
+            env.set_time(TimeTest::new(move || clock.elapsed() > deadline));
+            env.set_latest_timestamp(at.latest_timestamp());
+        }
     }
 }

@@ -29,8 +29,10 @@ async fn serve<C: Command>(owner: &Hosted, request: Vec<u8>) -> Result<Vec<u8>> 
             let (caller, form): (Caller, C::Form) = of_bytes(&request)?;
             Ok::<_, Error>((caller, C::of_form(form, &schema)?))
         };
-        let (caller, command) = if is_heavy { offload(decode).await?? } else { decode()? };
-        let reply = command.run(owner, &caller.context(owner.clock())).await?;
+        let (caller, mut command) = if is_heavy { offload(decode).await?? } else { decode()? };
+        let ctx = caller.context(owner.clock());
+        command.arrive(owner, &ctx);
+        let reply = command.run(owner, &ctx).await?;
         Ok::<_, Error>(reply.form())
     };
     to_bytes(&run.await.map_err(|error| ErrorForm::of(&error)))

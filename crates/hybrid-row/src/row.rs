@@ -63,6 +63,7 @@ impl<const VARIABLE: usize> Layout<VARIABLE> {
     }
 
     pub fn write(self, out: &mut Vec<u8>, fixed: [Option<i32>; FIXED], variable: [Option<&[u8]>; VARIABLE]) {
+        const { assert!(FIXED + VARIABLE <= 8, "the presence of all fields is in one byte") };
         out.push(crate::VERSION);
         out.extend_from_slice(&self.schema.to_le_bytes());
         let are_there = fixed.iter().map(Option::is_some).chain(variable.iter().map(Option::is_some));

@@ -61,6 +61,7 @@ impl ItemTerms {
         let (mut terms, _) = ItemTerms::of_body(item.body, layout, None);
         terms.push_rest(item, layout);
         terms.sort();
+        debug_assert!(terms.iter().is_sorted(), "terms are compared in their order");
         terms
     }
 

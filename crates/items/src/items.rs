@@ -149,14 +149,8 @@ impl Items {
     }
 
     pub fn command(&self, ctx: &RequestContext, writes: usize) -> CommandContext {
-        CommandContext {
-            now: ctx.now,
-            consistency: ctx.consistency,
-            etags: (0..writes).map(|_| self.router().random().guid()).collect(),
-            patience: ctx.deadline.saturating_sub(self.router().clock().elapsed()),
-            unwanted: Vec::new(),
-            commit: CommitOptions::default(),
-        }
+        let etags = (0..writes).map(|_| self.router().random().guid()).collect();
+        CommandContext { etags, ..CommandContext::of(ctx, self.router().clock()) }
     }
 }
 

@@ -116,6 +116,10 @@ async fn look(register: &Register) -> Result<Option<crate::Entry>, ClusterError>
 
 impl Holder {
     fn begin(self, number: u64, began: Began) -> LeaseHolder {
+        assert!(
+            deadline(Duration::ZERO, self.ttl) < patience(self.ttl),
+            "a lease ends before another server may take it"
+        );
         self.lease.renew(began, deadline(began.since_boot, self.ttl));
         let (numbers, number) = watch::channel(number);
         let (losing, lost) = watch::channel(None);
@@ -153,6 +157,7 @@ impl Holder {
             if let Some(node) = taken {
                 return format!("the server '{node}' has taken the lease of this account");
             }
+            assert!(began.since_boot >= renewed, "a deadline never moves back");
             self.lease.renew(began, deadline(began.since_boot, self.ttl));
             renewed = began.since_boot;
             numbers.send_replace(number);

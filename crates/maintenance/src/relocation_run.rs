@@ -191,7 +191,8 @@ impl Upkeep {
     ) -> Result<Relocation> {
         let is_source = |partition: &&PartitionHandle| record.sources.contains(&partition.range_id());
         let open = |source: &PartitionHandle| source.hosted().partition().clone();
-        let sources = entry.map.iter().filter(is_source).map(open).collect();
+        let sources: Vec<_> = entry.map.iter().filter(is_source).map(open).collect();
+        debug_assert_eq!(sources.len(), record.sources.len(), "every source of a relocation is open");
         let mut targets = Vec::with_capacity(record.targets.len());
         for target in &record.targets {
             let shard = self.0.router.stores().get(target.shard)?.clone();

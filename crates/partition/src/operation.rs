@@ -6,11 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use shardlake_document::{Body, PatchOperation, RawDocument, json_size, write_members};
-use shardlake_model::{ConsistencyLevel, Error, Preconditions, ReplyMeta, Result};
+use shardlake_model::{ConsistencyLevel, Error, Preconditions, ReplyMeta, RequestContext, Result};
 use shardlake_mql::write::{ChangeOutcome, DocumentChange};
 pub use shardlake_routing::LogicalKey;
 use shardlake_sql::Condition;
-use shardlake_stdx::{Guid, Timestamp};
+use shardlake_stdx::{Clock, Guid, Timestamp};
 
 use crate::body_terms::BodyTerms;
 use crate::cpu_pool::HEAVY_BYTES;
@@ -222,4 +222,18 @@ pub struct CommandContext {
     /// How long a write waits while a transaction holds its logical partition.
     pub patience: Duration,
     pub commit: CommitOptions,
+}
+
+impl CommandContext {
+    /// For a request, without identifiers for writes.
+    pub fn of(ctx: &RequestContext, clock: &Clock) -> CommandContext {
+        CommandContext {
+            now: ctx.now,
+            consistency: ctx.consistency,
+            etags: Vec::new(),
+            unwanted: Vec::new(),
+            patience: ctx.deadline.saturating_sub(clock.elapsed()),
+            commit: CommitOptions::default(),
+        }
+    }
 }

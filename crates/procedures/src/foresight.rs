@@ -28,6 +28,7 @@ impl Foresight {
     pub fn may_foresee(&self, script: ScriptKey) -> bool {
         let mut careful = self.careful();
         let Some(runs) = careful.get_mut(&script) else { return true };
+        debug_assert!(*runs > 0, "a script whose careful runs are over is forgotten");
         *runs -= 1;
         if *runs == 0 {
             careful.remove(&script);

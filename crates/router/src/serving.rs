@@ -52,7 +52,11 @@ impl Serving {
             limits: Arc::new(options.limits),
             charges: ChargeTable::default(),
             times: CommitTimes::new(options.clock.clone()),
-            environment: Arc::new(HostEnvironment { clock: options.clock.clone(), heat: options.heat }),
+            environment: Arc::new(HostEnvironment {
+                clock: options.clock.clone(),
+                heat: options.heat,
+                latest_timestamp: Arc::default(),
+            }),
             clock: options.clock,
             random: options.random,
             consistency: options.consistency,
