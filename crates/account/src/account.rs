@@ -263,11 +263,7 @@ impl Account {
         };
         for container in catalog.containers() {
             total.containers += 1;
-            debug_assert_eq!(
-                container.map.iter().len(),
-                container.record.ranges.len(),
-                "a range has one partition"
-            );
+            debug_assert_eq!(container.map.iter().len(), container.record.ranges.len());
             for partition in container.map.iter() {
                 total.partitions += 1;
                 total.items += partition.items();
