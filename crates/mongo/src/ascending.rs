@@ -16,11 +16,15 @@ pub(crate) struct Ascending {
     process: OnceLock<([u8; 5], u64)>,
     /// Seconds and counter of the latest ObjectId.
     object_id: AtomicU64,
-    /// Seconds and increment of the latest timestamp.
+    /// Seconds and increment of the latest timestamp; the owner of partitions continues the same sequence.
     timestamp: Arc<AtomicU64>,
 }
 
 impl Ascending {
+    pub fn continuing(timestamp: Arc<AtomicU64>) -> Ascending {
+        Ascending { timestamp, ..Ascending::default() }
+    }
+
     /// Seconds, process, counter: ids of one process sort in the order in which they were made.
     pub fn object_id(&self, now: Timestamp, random: &Random) -> [u8; 12] {
         let (process, first) = self.process.get_or_init(|| {

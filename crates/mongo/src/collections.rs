@@ -134,13 +134,14 @@ pub enum Found {
 impl Collections {
     pub fn new(queries: Queries, resources: Resources) -> Collections {
         let (known, validators_evaluate) = (Arc::default(), Arc::default());
+        let latest_timestamp = queries.router().latest_timestamp();
         Collections {
             queries,
             resources,
             known,
             validators_evaluate,
             index_locks: IndexLocks::default(),
-            ascending: Arc::default(),
+            ascending: Arc::new(Ascending::continuing(latest_timestamp)),
             transaction: None,
             own: None,
         }

@@ -1,7 +1,7 @@
 //! Serving state: the catalog in force, the shards, and the surroundings of every operation.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -99,6 +99,11 @@ impl Serving {
 
     pub fn consistency(&self) -> ConsistencyLevel {
         self.0.consistency
+    }
+
+    /// The latest of the timestamps that writes of documents have made in this process.
+    pub fn latest_timestamp(&self) -> Arc<AtomicU64> {
+        self.0.environment.latest_timestamp.clone()
     }
 
     /// The definitions in force, and the state that runs for them.

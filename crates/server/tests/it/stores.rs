@@ -241,7 +241,8 @@ fn servers_that_others_can_reach_have_the_same_keys() {
 #[test]
 fn a_server_whose_store_refuses_its_log_is_not_ready_until_it_is_written() {
     let account = Account::new();
-    let server = account.node("one", &[]).start();
+    // On a busy machine a short lease may end before it is renewed, and then reads are refused, too.
+    let server = account.node("one", &["--lease=9"]).start();
     define(&server.client());
     assert_eq!(create(&server.client(), "1"), 201);
     let shards = std::fs::read_dir(account.path("account/s")).unwrap();
