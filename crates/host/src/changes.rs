@@ -29,7 +29,7 @@ pub(crate) struct SentVersion {
     partition_key: PartitionKey,
 }
 
-/// The changes of a page. A page is cut by the size of its changes as JSON, whatever their reader makes of them.
+/// The changes of a page. A page is cut by the size of its changes as JSON, also where their reader has another form.
 #[derive(Debug, Default)]
 pub(crate) struct SentChanges {
     pub changes: Vec<SentChange>,

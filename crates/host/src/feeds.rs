@@ -149,44 +149,6 @@ pub struct ReadChanges {
     pub checks_session: bool,
 }
 
-impl ReadChanges {
-    pub(crate) async fn run(
-        &self,
-        at: &Hosted,
-        ctx: &RequestContext,
-        out: &mut dyn ChangeSink,
-    ) -> Result<FeedFound> {
-        if self.checks_session {
-            at.check_session(ctx)?;
-        }
-        let span = span_of(&self.filter);
-        let permit = at.admit(ctx, OperationKind::Feed, touched(&self.filter, &span))?;
-        let look = FeedLook {
-            shape: at.schema(),
-            filter: &self.filter,
-            mode: self.mode,
-            images: self.images,
-            after: self.after,
-            since: self.since,
-            limits: self.limits,
-            now: ctx.now,
-            consistency: ctx.consistency,
-            clock: at.clock(),
-            until: (at.clock().elapsed() + self.time).min(ctx.deadline),
-        };
-        let mut found = at.partition().read_changes(&look, out).await;
-        if let Ok(found) = &mut found {
-            found.charge_centi = found.charge_centi.max(self.charge_min);
-        }
-        permit.settle_outcome(&found, |found| Cost {
-            charge_centi: found.charge_centi,
-            size_bytes: found.size_bytes as u64,
-            creates: false,
-        });
-        found
-    }
-}
-
 impl Hosted {
     /// Hands a page of changes to a sink.
     pub async fn read_changes(
@@ -195,7 +157,34 @@ impl Hosted {
         command: &ReadChanges,
         out: &mut dyn ChangeSink,
     ) -> Result<FeedFound> {
-        command.run(self, ctx, out).await
+        if command.checks_session {
+            self.check_session(ctx)?;
+        }
+        let span = span_of(&command.filter);
+        let permit = self.admit(ctx, OperationKind::Feed, touched(&command.filter, &span))?;
+        let look = FeedLook {
+            shape: self.schema(),
+            filter: &command.filter,
+            mode: command.mode,
+            images: command.images,
+            after: command.after,
+            since: command.since,
+            limits: command.limits,
+            now: ctx.now,
+            consistency: ctx.consistency,
+            clock: self.clock(),
+            until: self.clock().elapsed().saturating_add(command.time).min(ctx.deadline),
+        };
+        let mut found = self.partition().read_changes(&look, out).await;
+        if let Ok(found) = &mut found {
+            found.charge_centi = found.charge_centi.max(command.charge_min);
+        }
+        permit.settle_outcome(&found, |found| Cost {
+            charge_centi: found.charge_centi,
+            size_bytes: found.size_bytes as u64,
+            creates: false,
+        });
+        found
     }
 
     fn charge_of_items(&self, items: &[StoredItem], consistency: ConsistencyLevel) -> u64 {

@@ -66,7 +66,7 @@ pub fn of_bytes<F: DeserializeOwned>(bytes: &[u8]) -> Result<F> {
     }
 }
 
-/// Who asks for a command, and how: a request without what is only of use where it arrived.
+/// The context of a command as it travels: a request's, without the memory of its answer, which is of its own node.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Caller {
     activity_id: Guid,

@@ -208,7 +208,7 @@ proptest! {
         let mut sent = postcard::to_allocvec(&step).expect("it is encoded");
         let place = at.index(sent.len());
         sent.splice(place.., bytes);
-        // Whatever comes, it is an error or another step.
+        // The result is an error or another step, and no panic.
         if let Ok(received) = postcard::from_bytes::<DocumentStep>(&sent) {
             prop_assert!(postcard::to_allocvec(&received).is_ok());
         }

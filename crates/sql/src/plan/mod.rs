@@ -83,7 +83,7 @@ pub fn plan_prepared(
 }
 
 impl PreparedQuery {
-    /// The partition keys that an item can have which matches, as far as `WHERE` tells.
+    /// The partition keys that a matching item can have, by `WHERE` alone.
     pub fn keys(&self, definition: &PartitionKeyDefinition) -> KeyFilter {
         keys::key_filter(self.bound(), definition)
     }
