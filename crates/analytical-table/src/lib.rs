@@ -1,0 +1,4 @@
+//! Analytical tables: documents as columns of Parquet files under a Delta log with deletion vectors.
+//!
+//! Pure but for its store: nothing here knows containers, partitions or a clock. `shardlake-analytics` follows the change log
+//! of a container with it.

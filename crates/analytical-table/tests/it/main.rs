@@ -1,0 +1,1 @@
+//! Analytical tables: schema, rows and files.
