@@ -11,12 +11,14 @@ use shardlake_stdx::Timestamp;
 
 use crate::change_feed::{self, FeedFound, FeedLook};
 use crate::change_sink::ChangeSink;
-use crate::changes::{self, ChangePage};
 use crate::commit::Writer;
-use crate::compaction::{self, Compaction, CompactionStep};
 use crate::delete_key;
 use crate::expire::{self, Sweep, SweepStep};
 use crate::feed::{self, FeedFilter, PageLimits, PartitionPage};
+use crate::log::compaction::{self, Compaction, CompactionStep};
+use crate::log::items_round::ItemsRound;
+use crate::log::reader::{self, ChangePage};
+use crate::log::round::{Round, RoundError};
 use crate::operation::CommandContext;
 use crate::partition::Partition;
 use crate::reclaim;
@@ -49,7 +51,25 @@ impl Partition {
     /// one was made of count, too: a reader that has followed one of them over `span` continues here
     /// with the last LSN seen there.
     pub async fn changes(&self, span: &KeyRange, after: u64, entries_max: usize) -> Result<ChangePage> {
-        changes::changes(self.core(), span, after, entries_max).await
+        reader::changes(self.core(), span, after, entries_max).await
+    }
+
+    /// The changes of a span above an LSN, up to the last acknowledged commit, in one view of the
+    /// engine. LSNs of the partitions that this one was made of count, too.
+    pub async fn log_round(&self, span: &KeyRange, after: u64) -> Result<Round, RoundError> {
+        Round::begin(self.core(), span, after).await
+    }
+
+    /// A round for a reader that only needs the last version of every live item. Compaction keeps
+    /// the operations that wrote these, so that there is no hole for it.
+    pub async fn log_round_over_holes(&self, span: &KeyRange, after: u64) -> Result<Round, RoundError> {
+        Round::begin_over_holes(self.core(), span, after).await
+    }
+
+    /// About `items_max` items from the start of a span on, in one view of the engine; more where
+    /// the last logical partition has more.
+    pub async fn items_round(&self, span: &KeyRange, items_max: usize) -> Result<ItemsRound> {
+        ItemsRound::begin(self.core(), span, items_max).await
     }
 
     /// The LSN behind which a reader of all versions finds everything that was written to a span at a time and later; `None`

@@ -20,13 +20,13 @@ use shardlake_model::{ConsistencyLevel, Error, ErrorKind, KeyComponent, Previous
 use shardlake_stdx::{Clock, Timestamp};
 use shardlake_storage::{Row, ScanOptions, Snapshot};
 
-use crate::change_log::{ChangeKind, LogEntry, LogOperation};
 use crate::change_sink::{Change, ChangeSink};
 use crate::core::Core;
 use crate::feed::{FeedFilter, PageLimits};
 use crate::item::StoredItem;
 use crate::keys::{self, ITEMS};
-use crate::log_marks::NOT_KEPT;
+use crate::log::entry::{ChangeKind, LogEntry, LogOperation};
+use crate::log::marks::NOT_KEPT;
 use crate::shape::ContainerSchema;
 
 /// Bytes of the items that are read at once, estimated from the usual size of an item.

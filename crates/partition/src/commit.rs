@@ -534,8 +534,8 @@ mod tests {
     use shardlake_model::ErrorKind;
 
     use super::*;
-    use crate::change_log::{ChangeKind, Counters, LogOperation};
     use crate::due::Due;
+    use crate::log::entry::{ChangeKind, Counters, LogOperation};
     use crate::test_fixture::Fixture;
 
     /// A first commit, which creates one item and has no row.

@@ -7,11 +7,11 @@ use shardlake_model::Result;
 use shardlake_stdx::Timestamp;
 use shardlake_storage::{LARGE_ROWS_IN_FLIGHT, PendingCommit};
 
-use crate::change_log::ChangeKind;
 use crate::commit::{Done, Task, Work, Writer, acknowledge, carry_out};
 use crate::core::Core;
 use crate::due::Due;
 use crate::keys::{self, HEADER};
+use crate::log::entry::ChangeKind;
 use crate::open_transactions::Gates;
 use crate::origin::Origin;
 use crate::read_set::{Plan, ReadSet};

@@ -14,12 +14,12 @@ use shardlake_stdx::Timestamp;
 use shardlake_storage::{Answer, Batch, Shard};
 
 use super::rows::{Base, Step, Writes};
-use crate::change_log::{self, ChangeKind, Counters, LogEntry, LogOperation};
 use crate::due::{Due, own_end};
 use crate::index::{self, IndexChange, Maintained};
 use crate::invariants::Point;
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER, PartitionUid};
+use crate::log::entry::{self, ChangeKind, Counters, LogEntry, LogOperation};
 use crate::oldest::Oldest;
 use crate::origin::Origin;
 use crate::pending::Pending;
@@ -534,7 +534,7 @@ impl<'a> Transaction<'a> {
         let entry = LogEntry {
             timestamp_ms: self.input.time.milliseconds(),
             counters: self.state.counters,
-            operations: change_log::net(std::mem::take(&mut self.outcome.operations), self.input.lsn),
+            operations: entry::net(std::mem::take(&mut self.outcome.operations), self.input.lsn),
         };
         for (place, by) in &self.state.index.counts {
             let counted = &self.input.maintained.counted[*place];

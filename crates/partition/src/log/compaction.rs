@@ -25,11 +25,11 @@ use shardlake_model::{ErrorKind, Limits, Result};
 use shardlake_stdx::Timestamp;
 use shardlake_storage::{Batch, Row, ScanOptions, Snapshot};
 
-use crate::change_log::{ChangeKind, LogEntry, LogOperation};
 use crate::core::Core;
 use crate::key_list::KeyList;
 use crate::keys::{self, ITEMS};
-use crate::log_marks::LogMarks;
+use crate::log::entry::{ChangeKind, LogEntry, LogOperation};
+use crate::log::marks::LogMarks;
 
 /// Operations of one step, whose commit the partition's writers wait for.
 const STEP_OPERATIONS: usize = 128;

@@ -6,10 +6,10 @@ use shardlake_routing::KeyRange;
 use shardlake_stdx::Timestamp;
 use shardlake_storage::{ScanOptions, Snapshot, View};
 
-use crate::change_log::LogEntry;
 use crate::core::Core;
-use crate::invariants::log;
 use crate::keys::{self, PartitionUid};
+use crate::log::entry::LogEntry;
+use crate::log::invariants;
 
 /// Entries of the log, without those that concern nothing in the span.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub(crate) async fn changes(
     let mut looked_at = 0;
     // Read after the snapshot was taken: they hold for it.
     let marks = core.past.marks();
-    let mut check = log::Page::behind(&marks, after);
+    let mut check = invariants::Page::behind(&marks, after);
     while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
         for (key, value) in rows {
             looked_at += 1;
