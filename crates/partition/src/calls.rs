@@ -16,6 +16,7 @@ use crate::delete_key;
 use crate::expire::{self, Sweep, SweepStep};
 use crate::feed::{self, FeedFilter, PageLimits, PartitionPage};
 use crate::log::compaction::{self, Compaction, CompactionStep};
+use crate::log::holds::HeldLsns;
 use crate::log::items_round::ItemsRound;
 use crate::log::reader::{self, ChangePage};
 use crate::log::round::{Round, RoundError};
@@ -128,7 +129,7 @@ impl Partition {
 impl Partition {
     /// When, in seconds, the first item may run out under a default; `None` while none can.
     pub fn expiry_due(&self, default_ttl: Option<i64>) -> Option<u64> {
-        self.core().expiry.due().at(default_ttl)
+        self.core().expiry.due_under(self.core().holds.expired()).at(default_ttl)
     }
 
     /// Items removed since the partition was opened because their time had run out.
@@ -169,6 +170,16 @@ impl Partition {
     pub async fn keep_versions(&self, retention: Option<Duration>) {
         let sequencer = self.core().sequencer.hold().await;
         self.core().past.keep_versions(retention, sequencer.lsn);
+    }
+
+    /// Time of the first acknowledged commit above an LSN; `None` where there is none.
+    pub async fn log_time_above(&self, lsn: u64) -> Result<Option<Timestamp>> {
+        reader::time_above(self.core(), lsn).await
+    }
+
+    /// From now on the log and expired items are kept for followers that are so far.
+    pub fn hold_log(&self, held: HeldLsns) {
+        self.core().holds.set(held);
     }
 
     /// Whether a step of compaction may find something to do; cheap.

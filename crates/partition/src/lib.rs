@@ -129,6 +129,7 @@ pub use item::StoredItem;
 pub use keys::{PartitionUid, is_scanned, partition_range};
 pub use log::compaction::{Compaction, CompactionStep};
 pub use log::entry::{ChangeKind, Counters, LogEntry, LogOperation};
+pub use log::holds::HeldLsns;
 pub use log::items_round::{ItemRow, ItemsRound};
 pub use log::reader::{ChangePage, PartitionPosition, position_of};
 pub use log::round::{Image, Images, LogChange, Round, RoundError, RoundPage, RoundView};

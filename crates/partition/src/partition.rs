@@ -37,6 +37,7 @@ use crate::invariants::{self, KeyBounds};
 use crate::item::StoredItem;
 use crate::keys::{self, PartitionUid};
 use crate::log::entry::Counters;
+use crate::log::holds::Holds;
 use crate::log::marks::LogMarks;
 use crate::log::reader;
 use crate::open_transactions::Transactions;
@@ -120,6 +121,7 @@ impl Partition {
             oldest_index: AtomicU32::new(0),
             expiry: Expiry::of_partition(counters.items == 0, queued.is_some() || lsn == 0),
             past: KeptPast::new(marks),
+            holds: Holds::default(),
             acknowledged: Acknowledged::new(lsn, counters),
             last_ms: AtomicU64::new(timestamp_ms),
         });

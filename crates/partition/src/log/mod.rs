@@ -8,10 +8,14 @@
 //! | `rewrite.rs` | entries that a split, merge or move rewrites |
 //! | `marks.rs` | how much of the past is kept |
 //! | `compaction.rs` | removes entries that no reader can ask for |
+//! | `holds.rs` | how far the followers are that the log is kept for |
 //! | `invariants.rs` | predicates that readers assert and `verify` reports |
 
 pub(crate) mod compaction;
 pub(crate) mod entry;
+pub(crate) mod holds;
+#[cfg(test)]
+mod holds_tests;
 pub(crate) mod invariants;
 pub(crate) mod items_round;
 pub(crate) mod marks;

@@ -96,3 +96,24 @@ pub(crate) async fn last_entry(snapshot: &Snapshot, uid: PartitionUid) -> Result
     let last = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
     last.map(|(key, value)| Ok((keys::log_lsn(&key)?, LogEntry::decode(&value)?))).transpose()
 }
+
+/// The first entry of a partition's log from an LSN on.
+pub(crate) async fn first_entry_from(
+    core: &Core,
+    snapshot: &Snapshot,
+    lsn: u64,
+) -> Result<Option<(u64, LogEntry)>> {
+    let (_, end) = keys::space_range(core.uid, keys::CHANGE_LOG);
+    let options = ScanOptions { limit: Some(1), ..ScanOptions::default() };
+    let mut scan = snapshot.scan(keys::log_key(core.uid, lsn)..end, options);
+    let row = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
+    row.map(|(key, value)| Ok((keys::log_lsn(&key)?, LogEntry::decode(&value)?))).transpose()
+}
+
+/// Time of the first commit above an LSN; `None` where there is none.
+pub(crate) async fn time_above(core: &Core, lsn: u64) -> Result<Option<Timestamp>> {
+    let view = core.shard().snapshot();
+    core.check_open()?;
+    let first = first_entry_from(core, &view, lsn.saturating_add(1)).await?;
+    Ok(first.map(|(_, entry)| Timestamp(entry.timestamp_ms)))
+}
