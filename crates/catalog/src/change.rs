@@ -11,7 +11,8 @@ use shardlake_storage::Batch;
 
 use crate::stored::{self, encode};
 use crate::{
-    Changed, Checkpoint, ContainerRecord, Definitions, DroppedMark, EndedContainer, ProjectionRecord,
+    Changed, Checkpoint, ContainerRecord, Definitions, DroppedMark, EndedContainer, Holder, LogHold,
+    ProjectionRecord,
 };
 
 #[derive(Debug, Clone)]
@@ -29,6 +30,7 @@ pub struct Change {
     pub projections: Vec<Changed<u32, ProjectionRecord>>,
     pub checkpoints: Vec<Changed<u32, Checkpoint>>,
     pub ended: Vec<Changed<(u64, ContainerRid), EndedContainer>>,
+    pub log_holds: Vec<Changed<(ContainerRid, Holder), LogHold>>,
 }
 
 impl Change {
@@ -57,6 +59,7 @@ impl Change {
             projections: after.projections.changes_since(&before.projections),
             checkpoints: after.checkpoints.changes_since(&before.checkpoints),
             ended: after.ended.changes_since(&before.ended),
+            log_holds: after.log_holds.changes_since(&before.log_holds),
             before,
             after,
         }
@@ -75,6 +78,7 @@ impl Change {
             && self.projections.is_empty()
             && self.checkpoints.is_empty()
             && self.ended.is_empty()
+            && self.log_holds.is_empty()
     }
 
     /// The batch to store: every record that differs, and the numbers.
@@ -91,6 +95,7 @@ impl Change {
         store(&mut batch, &self.projections, stored::projection_key);
         store(&mut batch, &self.checkpoints, stored::checkpoint_key);
         store(&mut batch, &self.ended, stored::ended_key);
+        store(&mut batch, &self.log_holds, stored::log_hold_key);
         batch.put(stored::numbers_key(), encode(&self.after.numbers));
         batch
     }

@@ -9,8 +9,8 @@ use shardlake_model::{
 };
 
 use crate::{
-    Checkpoint, ContainerRecord, DroppedMark, EndedContainer, Numbers, Placed, ProjectionRecord, RangeRecord,
-    Table,
+    Checkpoint, ContainerRecord, DroppedMark, EndedContainer, Holder, LogHold, Numbers, Placed,
+    ProjectionRecord, RangeRecord, Table,
 };
 
 #[derive(Debug, Clone, Default)]
@@ -31,6 +31,8 @@ pub struct Definitions {
     pub checkpoints: Table<u32, Checkpoint>,
     /// Deleted containers, by the first catalog version without them.
     pub ended: Table<(u64, ContainerRid), EndedContainer>,
+    /// By container and follower.
+    pub log_holds: Table<(ContainerRid, Holder), LogHold>,
     pub numbers: Numbers,
 }
 
@@ -91,6 +93,7 @@ impl Definitions {
     pub fn remove_container(&mut self, rid: ContainerRid) {
         let Some(record) = self.containers.remove(&rid) else { return };
         self.scripts.retain(|(container, _), _| *container != rid);
+        self.log_holds.retain(|(container, _), _| *container != rid);
         self.remove_offer_of(&rid.to_string());
         let ranges: Vec<Placed> = record.all_ranges().map(RangeRecord::placed).collect();
         ranges.into_iter().for_each(|placed| self.drop_data(placed));
@@ -113,6 +116,17 @@ impl Definitions {
     pub fn remove_projection(&mut self, number: u32) {
         self.projections.remove(&number);
         self.checkpoints.remove(&number);
+        self.log_holds.retain(|(_, holder), _| *holder != Holder::Projection(number));
+    }
+
+    /// The holds on the log of a container.
+    pub fn log_holds_of(&self, container: ContainerRid) -> impl Iterator<Item = &Arc<LogHold>> {
+        let bounds = (container, Holder::FIRST)..=(container, Holder::LAST);
+        self.log_holds.range(bounds).map(|(_, hold)| hold)
+    }
+
+    pub fn put_log_hold(&mut self, hold: LogHold) {
+        self.log_holds.put((hold.container, hold.holder), hold);
     }
 
     pub fn remove_offer_of(&mut self, resource_rid: &str) {

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `records.rs`, `projection.rs` | the stored records: plain data, no handle to anything that runs |
+//! | `log_hold.rs` | how far back the change log is kept for its followers |
 //! | `ended.rs` | ended containers, for change streams |
 //! | `table.rs`, `definitions.rs` | all records of one version, cheap to copy and to compare |
 //! | `stored.rs` | keys, checksums, loading |
@@ -25,6 +26,7 @@ mod change;
 mod definitions;
 mod ended;
 mod error;
+mod log_hold;
 mod predicates;
 mod projection;
 mod records;
@@ -35,6 +37,7 @@ mod writer;
 pub use change::Change;
 pub use definitions::Definitions;
 pub use error::CatalogError;
+pub use log_hold::{HoldBound, HoldState, Holder, LogHold};
 pub use predicates::{broken, loose_ends};
 pub use projection::{
     Checkpoint, MatchPair, PlaceRecord, ProjectionCounts, ProjectionRecord, ProjectionRule, ProjectionSource,

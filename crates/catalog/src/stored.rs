@@ -14,6 +14,7 @@
 //! 0u32 | 'N'                                → Numbers: the next numbers to hand out, and the catalog's version
 //! 0u32 | 'F' | projection u32               → ProjectionRecord: a rule
 //! 0u32 | 'K' | projection u32               → Checkpoint: how far it has come
+//! 0u32 | 'H' | database u32 | container u32 | kind u32 | number u32 → LogHold: how far back the log is kept for a follower
 //! 0u32 | 'E' | version u64 | database u32 | container u32 → EndedContainer
 //! 0u32 | 'S'                                → which shard of which account this is; the only record that other shards
 //!                                             have, too (account/membership.rs)
@@ -32,7 +33,8 @@ use shardlake_model::{
 use shardlake_storage::{ScanOptions, Shard, View};
 
 use crate::{
-    CatalogError, Checkpoint, ContainerRecord, Definitions, DroppedMark, EndedContainer, ProjectionRecord,
+    CatalogError, Checkpoint, ContainerRecord, Definitions, DroppedMark, EndedContainer, Holder, LogHold,
+    ProjectionRecord,
 };
 
 const DATABASE: u8 = b'D';
@@ -47,6 +49,7 @@ const NUMBERS: u8 = b'N';
 const PROJECTION: u8 = b'F';
 const CHECKPOINT: u8 = b'K';
 const ENDED: u8 = b'E';
+const LOG_HOLD: u8 = b'H';
 pub const MEMBERSHIP: u8 = b'S';
 const STAMP: u8 = b'T';
 
@@ -112,6 +115,11 @@ pub(crate) fn ended_key((version, rid): (u64, ContainerRid)) -> Vec<u8> {
     key.extend_from_slice(&rid.database.0.to_be_bytes());
     key.extend_from_slice(&rid.number.to_be_bytes());
     key
+}
+
+pub(crate) fn log_hold_key((container, holder): (ContainerRid, Holder)) -> Vec<u8> {
+    let [kind, number] = holder.numbers();
+    key(LOG_HOLD, &[container.database.0, container.number, kind, number])
 }
 
 pub(crate) fn numbers_key() -> Vec<u8> {
@@ -217,6 +225,12 @@ fn add(definitions: &mut Definitions, key: &[u8], value: &[u8]) -> Result<(), Ca
             dropped_key(uid)
         }
         Some(&ENDED) => add_ended(definitions, value)?,
+        Some(&LOG_HOLD) => {
+            let hold: LogHold = decode(value)?;
+            let key = (hold.container, hold.holder);
+            definitions.put_log_hold(hold);
+            log_hold_key(key)
+        }
         Some(&NUMBERS) => {
             definitions.numbers = decode(value)?;
             numbers_key()
