@@ -9,8 +9,8 @@ use shardlake_model::{
 };
 
 use crate::{
-    Checkpoint, ContainerRecord, DroppedMark, EndedContainer, Holder, LogHold, Numbers, Placed,
-    ProjectionRecord, RangeRecord, Table,
+    AnalyticalRecord, Checkpoint, ContainerRecord, DroppedMark, EndedContainer, Holder, LogHold, Numbers,
+    Placed, ProjectionRecord, RangeRecord, Table,
 };
 
 #[derive(Debug, Clone, Default)]
@@ -29,6 +29,8 @@ pub struct Definitions {
     /// By number.
     pub projections: Table<u32, ProjectionRecord>,
     pub checkpoints: Table<u32, Checkpoint>,
+    /// Analytical stores, by their containers.
+    pub analytical: Table<ContainerRid, AnalyticalRecord>,
     /// Deleted containers, by the first catalog version without them.
     pub ended: Table<(u64, ContainerRid), EndedContainer>,
     /// By container and follower.
@@ -89,12 +91,13 @@ impl Definitions {
         self.permissions.retain(|permission, _| permission.user != rid);
     }
 
-    /// With its scripts and its offer; its partitions' data is to be deleted.
+    /// With its scripts, its offer and its analytical store; its partitions' data is to be deleted.
     pub fn remove_container(&mut self, rid: ContainerRid) {
         let Some(record) = self.containers.remove(&rid) else { return };
         self.scripts.retain(|(container, _), _| *container != rid);
         self.log_holds.retain(|(container, _), _| *container != rid);
         self.remove_offer_of(&rid.to_string());
+        self.analytical.remove(&rid);
         let ranges: Vec<Placed> = record.all_ranges().map(RangeRecord::placed).collect();
         ranges.into_iter().for_each(|placed| self.drop_data(placed));
     }

@@ -92,6 +92,11 @@ pub fn loose_ends(definitions: &Definitions) -> Problems {
     }
     let lonely =
         definitions.checkpoints.iter().filter(|(number, _)| !definitions.projections.contains(number));
+    let stores = definitions.analytical.iter().filter(|(rid, _)| !definitions.containers.contains(rid));
+    problems
+        .extend(stores.map(|(rid, _)| {
+            format!("there is an analytical store of container {rid}, which does not exist")
+        }));
     problems
         .extend(lonely.map(|(number, _)| {
             format!("there is a checkpoint of projection {number}, which does not exist")
