@@ -1,1 +1,4 @@
-//! Analytical tables: schema, rows and files.
+//! Tests of analytical tables.
+
+mod fixture;
+mod rounds;
