@@ -33,7 +33,8 @@ use shardlake_router::{ContainerEntry, Serving};
 
 pub use folder::folder_of;
 pub use report::{
-    ColumnReport, ErrorReport, LagReport, OrderReport, PlaceReport, TableCounts, TableFigures, TableReport, TableState,
+    ColumnReport, ErrorReport, LagReport, OrderReport, PlaceReport, TableCounts, TableFigures, TableReport,
+    TableState,
 };
 use status::{Orders, Statuses};
 
@@ -208,7 +209,11 @@ impl Analytics {
 
     fn order(&self, rid: ContainerRid, ask: impl FnOnce(&mut Orders) -> u64) -> Result<u64> {
         let live = self.router().catalog().load_full();
-        live.definitions.analytical.get(&rid).filter(|record| record.closed.is_none()).ok_or_else(not_enabled)?;
+        live.definitions
+            .analytical
+            .get(&rid)
+            .filter(|record| record.closed.is_none())
+            .ok_or_else(not_enabled)?;
         let number = ask(&mut self.0.statuses.of(rid).live().orders);
         self.0.statuses.wake();
         Ok(number)

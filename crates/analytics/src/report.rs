@@ -9,7 +9,9 @@ use shardlake_catalog::AnalyticalSettings;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TableState {
     /// The first copy is under way.
-    Building { percent: u8 },
+    Building {
+        percent: u8,
+    },
     Following,
     /// Something stands in the way and is waited out.
     Waiting(String),
@@ -19,7 +21,9 @@ pub enum TableState {
     /// The policy was set to 0.
     Closed,
     /// A next generation is under way; the table shows the one before.
-    Rebuilding { percent: u8 },
+    Rebuilding {
+        percent: u8,
+    },
     /// An operator has to act.
     Failed(String),
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use shardlake_analytical_table::{Commit, Place, Reason, Table};
+use shardlake_analytical_table::log::{Place, Reason};
+use shardlake_analytical_table::rows::Reason as OverflowReason;
+use shardlake_analytical_table::table::{Commit, Table};
 use shardlake_routing::KeyRange;
 
 use super::places::{self, span_of};
@@ -45,8 +47,11 @@ pub async fn step(follower: &mut Follower, step: &Step<'_>, table: &mut Table, g
 pub fn note_overflow(follower: &Follower, table: &Table) {
     let Some(overflow) = table.overflow() else { return };
     let mut live = follower.status.live();
-    for (reason, count) in overflow.counts() {
-        *live.counts.rest_values.entry(reason.to_owned()).or_default() += count;
+    for reason in OverflowReason::ALL {
+        let count = overflow.count(reason);
+        if count > 0 {
+            *live.counts.rest_values.entry(reason.name().to_owned()).or_default() += count;
+        }
     }
     for path in overflow.paths() {
         if live.counts.rest_paths.len() < PATHS_MAX && !live.counts.rest_paths.contains(path) {
@@ -57,13 +62,3 @@ pub fn note_overflow(follower: &Follower, table: &Table) {
 
 /// Paths of values without a column that reports name.
 const PATHS_MAX: usize = 20;
-
-/// Takes rows of the former generation over whose items have run out: history that the container has no more.
-pub async fn carry_history(
-    _follower: &mut Follower,
-    _step: &Step<'_>,
-    _former: &Table,
-    _building: &mut Table,
-) -> Result<(), StepError> {
-    Ok(())
-}

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use shardlake_analytical_table::{
-    LocalStore, SchemaLimits, SchemaMode, Sizes, TableError, TableFolders, TableOptions,
-};
+use shardlake_analytical_table::error::TableError;
+use shardlake_analytical_table::schema::{SchemaLimits, SchemaMode};
+use shardlake_analytical_table::store::LocalStore;
+use shardlake_analytical_table::table::{Sizes, TableFolders, TableOptions};
 use shardlake_catalog::{AnalyticalRecord, AnalyticalSchema, Definitions};
 use shardlake_model::{Container, PartitionKeyDefinition};
 use shardlake_router::Serving;
@@ -41,7 +42,7 @@ pub fn open(
     let keys = LocalStore::open(&local)?;
     let about = About { folder: folder_of(&names.0, &names.1), container: container.to_owned() };
     let about = serde_json::to_vec(&about).expect("plain data");
-    shardlake_analytical_table::TableStore::write(&keys, ABOUT, &about)?;
+    shardlake_analytical_table::store::TableStore::write(&keys, ABOUT, &about)?;
     Ok(TableFolders { store: Arc::new(store), keys: Arc::new(keys), random: router.random().clone() })
 }
 
@@ -111,7 +112,10 @@ pub fn remove_strays(options: &AnalyticsOptions, definitions: &Definitions) {
         let about: Option<About> = about.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         // A new container of the same name may have a table there already: its own local files name that folder, too.
         let folder = about.as_ref().map(|about| options.root.join(&about.folder)).filter(|folder| {
-            !definitions.analytical.iter().any(|(rid, _)| folder_of_container(options, definitions, *rid).as_ref() == Some(folder))
+            !definitions
+                .analytical
+                .iter()
+                .any(|(rid, _)| folder_of_container(options, definitions, *rid).as_ref() == Some(folder))
         });
         delete(options, folder.as_deref().unwrap_or(&entry.path()), &table);
     }

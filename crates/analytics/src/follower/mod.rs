@@ -16,13 +16,17 @@
 //! | `copy.rs` | the first copy, and the copies of rebuilds |
 //! | `round.rs` | changes of the log as rows and ended rows |
 //! | `upkeep.rs` | retention, compaction, vacuum |
+//! | `columns.rs` | columns as people write them |
+//! | `history.rs` | rows without an item |
 //! | `verify.rs` | every item against its row |
 //!
 //! It has a thread of its own with a low priority, because encoding columns takes processors that requests need more. The
 //! thread only ever waits for the shards' reads and for durability; catalog changes run on the server's threads.
 
+mod columns;
 mod copy;
 mod folders;
+mod history;
 mod places;
 mod round;
 mod rows;
@@ -34,7 +38,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use shardlake_model::{ContainerRid, Error, Result};
+use shardlake_model::{ContainerRid, Error, ErrorKind, Result};
 use tokio::runtime::Handle;
 
 use crate::State;
@@ -45,26 +49,48 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Starts the thread. It ends once the account is dropped or closes.
 pub(crate) fn start(state: &Arc<State>) -> Result<()> {
-    let (state, runtime) = (Arc::downgrade(state), Handle::current());
+    let (state, server) = (Arc::downgrade(state), Server(Handle::current()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime =
+        runtime.map_err(|error| Error::internal(format!("no runtime for the analytical stores: {error}")))?;
     let run = move || {
         shardlake_stdx::lower_thread_priority();
-        runtime.block_on(run(&state));
+        runtime.block_on(run(&state, &server));
     };
     let spawned = std::thread::Builder::new().name("analytics".into()).spawn(run);
-    spawned.map(drop).map_err(|error| Error::internal(format!("no thread for the analytical stores: {error}")))
+    spawned
+        .map(drop)
+        .map_err(|error| Error::internal(format!("no thread for the analytical stores: {error}")))
 }
 
-async fn run(state: &Weak<State>) {
+async fn run(state: &Weak<State>, server: &Server) {
     let mut followers = Followers::default();
     loop {
         let pause = {
-            let Some(state) = state.upgrade().filter(|state| !state.resources.router().is_closing()) else { return };
-            followers.step(&state).await
+            let Some(state) = state.upgrade().filter(|state| !state.resources.router().is_closing()) else {
+                return;
+            };
+            followers.step(&state, server).await
         };
         if !pause.is_zero() {
             let Some(state) = state.upgrade() else { return };
-            let _woken_early = tokio::time::timeout(pause.min(LOOK_EVERY), state.statuses.changed.notified()).await;
+            let _woken_early =
+                tokio::time::timeout(pause.min(LOOK_EVERY), state.statuses.changed.notified()).await;
         }
+    }
+}
+
+/// The server's own threads. Changes of the catalog run there: they must not wait for columns that are encoded here.
+#[derive(Debug, Clone)]
+struct Server(Handle);
+
+impl Server {
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let done = self.0.spawn(work).await;
+        done.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unavailable, "the server stops")))
     }
 }
 
@@ -77,7 +103,7 @@ struct Followers {
 
 impl Followers {
     /// One step of the table that waits longest. Returns the time until the next is due.
-    async fn step(&mut self, state: &Arc<State>) -> Duration {
+    async fn step(&mut self, state: &Arc<State>, server: &Server) -> Duration {
         self.follow_catalog(state).await;
         let now = state.resources.router().clock().elapsed();
         let Some(next) = self.by_container.values_mut().min_by_key(|follower| follower.due()) else {
@@ -85,7 +111,7 @@ impl Followers {
         };
         match next.due().saturating_sub(now) {
             Duration::ZERO => {
-                next.step(state).await;
+                next.step(state, server).await;
                 Duration::ZERO
             }
             early => early,
@@ -113,9 +139,10 @@ impl Followers {
             let Some(database) = live.definitions.databases.get(&rid.database) else { continue };
             let Some(container) = live.container_of_rid(*rid) else { continue };
             let names = (database.id.clone(), container.record.container.definition.id.clone());
-            let follower = self.by_container.entry(*rid).or_insert_with(|| {
-                Follower::new(*rid, names, record.clone(), state.statuses.of(*rid))
-            });
+            let follower = self
+                .by_container
+                .entry(*rid)
+                .or_insert_with(|| Follower::new(*rid, names, record.clone(), state.statuses.of(*rid)));
             follower.set_record(record, options);
         }
     }

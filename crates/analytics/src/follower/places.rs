@@ -2,7 +2,7 @@
 //!
 //! LSNs of a part stay valid where its partition is split, merged or moved. Parts are divided and joined as the partitions are.
 
-use shardlake_analytical_table::{Place, Span};
+use shardlake_analytical_table::log::{Place, Span};
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_router::{ContainerEntry, PartitionHandle};
 use shardlake_routing::KeyRange;
@@ -13,12 +13,16 @@ pub fn span_of(range: &KeyRange) -> Span {
 }
 
 pub fn range_of(span: &Span) -> Result<KeyRange> {
-    KeyRange::from_hex(&span.min, &span.max)
-        .map_err(|error| Error::new(ErrorKind::Corrupt, format!("a place of the table is malformed: {error}")))
+    KeyRange::from_hex(&span.min, &span.max).map_err(|error| {
+        Error::new(ErrorKind::Corrupt, format!("a place of the table is malformed: {error}"))
+    })
 }
 
 /// Places of which each lies in one partition, in the order of the hash space, and as few as possible.
-pub fn in_partitions(entry: &ContainerEntry, places: &[Place]) -> Result<Vec<(PartitionHandle, KeyRange, Place)>> {
+pub fn in_partitions(
+    entry: &ContainerEntry,
+    places: &[Place],
+) -> Result<Vec<(PartitionHandle, KeyRange, Place)>> {
     let mut divided: Vec<(PartitionHandle, KeyRange, Place)> = Vec::with_capacity(places.len());
     for place in places {
         let range = range_of(&place.span)?;
@@ -33,7 +37,9 @@ pub fn in_partitions(entry: &ContainerEntry, places: &[Place]) -> Result<Vec<(Pa
     for (partition, range, place) in divided {
         match joined.last_mut() {
             Some((before, whole, last))
-                if before.range_id() == partition.range_id() && whole.max == range.min && last.lsn == place.lsn =>
+                if before.range_id() == partition.range_id()
+                    && whole.max == range.min
+                    && last.lsn == place.lsn =>
             {
                 whole.max = range.max;
                 last.span = span_of(whole);

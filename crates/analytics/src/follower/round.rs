@@ -11,7 +11,8 @@
 //! | expire | the former version is in the table | nothing: the row stays as history |
 //! | expire | it is not | a row from the version that was kept, as history |
 
-use shardlake_analytical_table::{Commit, Ended, Place, Reason, Table};
+use shardlake_analytical_table::log::{Place, Reason};
+use shardlake_analytical_table::table::{Commit, Ended, Table};
 use shardlake_partition::{ChangeKind, Image, Images, LogChange, Round, RoundError};
 
 use super::places::{self, span_of};
@@ -90,7 +91,9 @@ pub const RETAINED: &str = " retained";
 fn apart(error: RoundError) -> StepError {
     match error {
         RoundError::Hole { .. } => StepError::Apart("the change log no longer reaches back to the table"),
-        RoundError::Ahead { .. } => StepError::Apart("the table is ahead of the container, which was restored"),
+        RoundError::Ahead { .. } => {
+            StepError::Apart("the table is ahead of the container, which was restored")
+        }
         RoundError::Failed(error) => StepError::Account(error),
     }
 }

@@ -1,9 +1,11 @@
 //! Stored items as rows of a table.
 
 use bytes::Bytes;
-use shardlake_analytical_table::{Row, Table, TableError};
+use shardlake_analytical_table::error::TableError;
+use shardlake_analytical_table::rows::Row;
+use shardlake_analytical_table::table::Table;
 use shardlake_document::Record;
-use shardlake_model::{ContainerRid, Error, ErrorKind, ItemRid, Result};
+use shardlake_model::{ContainerRid, Error, ErrorKind, ItemRid};
 
 /// Rows, or bytes of records, that become columns at once.
 const CHUNK_ROWS: usize = 8192;
@@ -31,7 +33,7 @@ impl Rows {
     }
 
     /// Takes a record, and hands a full chunk to the table's open round.
-    pub fn push(&mut self, table: &mut Table, record: Bytes) -> std::result::Result<(), RowsError> {
+    pub fn push(&mut self, table: &mut Table, record: Bytes) -> Result<(), RowsError> {
         self.bytes += record.len();
         self.records.push(record);
         match self.records.len() >= CHUNK_ROWS || self.bytes >= CHUNK_BYTES {
@@ -40,7 +42,7 @@ impl Rows {
         }
     }
 
-    pub fn flush(&mut self, table: &mut Table) -> std::result::Result<(), RowsError> {
+    pub fn flush(&mut self, table: &mut Table) -> Result<(), RowsError> {
         let mut records = Vec::with_capacity(self.records.len());
         for bytes in &self.records {
             let record = Record::decode(bytes).map_err(|error| {
@@ -79,5 +81,3 @@ impl From<RowsError> for Error {
         }
     }
 }
-
-pub type RowsResult<T> = Result<T, RowsError>;

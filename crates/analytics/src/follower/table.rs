@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_analytical_table::{Commit, Location, Place, Table, TableError, TableFolders};
+use shardlake_analytical_table::error::TableError;
+use shardlake_analytical_table::log::Place;
+use shardlake_analytical_table::table::{Commit, Location, Table, TableFolders};
 use shardlake_catalog::{AnalyticalRecord, HoldState, Holder, PlaceRecord};
 use shardlake_model::{ContainerRid, Error, ErrorKind};
 use shardlake_router::{ContainerEntry, Serving};
 use shardlake_stdx::thread_processor_time;
 
-use super::{copy, folders, places, round, upkeep, verify};
-use crate::report::{ColumnReport, ErrorReport, TableFigures, TableState};
+use super::{Server, columns, copy, folders, history, places, round, upkeep, verify};
+use crate::report::{ErrorReport, TableFigures, TableState};
 use crate::status::{self, Status};
 use crate::{AnalyticsOptions, State};
 
@@ -50,6 +52,7 @@ pub struct Step<'s> {
     pub router: &'s Serving,
     pub options: &'s AnalyticsOptions,
     pub entry: &'s ContainerEntry,
+    pub server: &'s Server,
 }
 
 impl Step<'_> {
@@ -142,30 +145,30 @@ impl Follower {
     }
 
     /// Does the next piece of work, and sets when the one after it is due.
-    pub async fn step(&mut self, state: &State) {
+    pub async fn step(&mut self, state: &State, server: &Server) {
         let router = state.resources.router();
         let begun = thread_processor_time();
-        let outcome = self.try_step(state).await;
+        let outcome = self.try_step(state, server).await;
         let now = router.clock().elapsed();
         let wait = match outcome {
             Ok(wait) => {
                 self.retry = RETRY_FIRST;
                 wait
             }
-            Err(error) => self.put_off(state, error).await,
+            Err(error) => self.put_off(state, server, error).await,
         };
         self.due = now + wait;
         if let (Some(begun), Some(ended)) = (begun, thread_processor_time()) {
             self.status.live().counts.cpu_seconds += ended.saturating_sub(begun).as_secs_f64();
         }
-        self.show(router);
     }
 
-    async fn try_step(&mut self, state: &State) -> Stepped {
-        let (router, options) = (state.resources.router(), state.options.as_ref().expect("a follower has options"));
+    async fn try_step(&mut self, state: &State, server: &Server) -> Stepped {
+        let (router, options) =
+            (state.resources.router(), state.options.as_ref().expect("a follower has options"));
         let Ok(entry) = router.entry_of_rid(self.rid) else { return Ok(IDLE_LOOK) };
         if let Some(closed) = self.record.closed {
-            return self.close(state, closed).await;
+            return self.close(state, server, closed).await;
         }
         if self.record.is_paused {
             self.set_state(TableState::Paused);
@@ -179,7 +182,7 @@ impl Follower {
             }
             self.failed = None;
         }
-        let step = Step { router, options, entry: &entry };
+        let step = Step { router, options, entry: &entry, server };
         self.check_room(&step)?;
         let mut opened = match self.opened.take() {
             Some(opened) => opened,
@@ -188,6 +191,7 @@ impl Follower {
         let stepped = self.step_of(&step, &mut opened).await;
         // After a failure the files are opened anew: what was in memory may be ahead of them.
         if stepped.is_ok() {
+            self.show(&opened);
             self.opened = Some(opened);
         }
         stepped
@@ -210,7 +214,6 @@ impl Follower {
             return self.swap(step, opened).await;
         }
         let serving = opened.serving.as_mut().expect("a table is served or built");
-        self.set_state(TableState::Following);
         let order = self.status.live().orders.take_verification();
         if let Some(order) = order {
             verify::step(self, step, serving, order).await?;
@@ -218,6 +221,8 @@ impl Follower {
         }
         let round = round::step(self, step, serving).await?;
         upkeep::step(self, step, serving)?;
+        self.show(opened);
+        self.set_state(TableState::Following);
         Ok(if round.is_level { self.lag(step) } else { Duration::ZERO })
     }
 
@@ -255,8 +260,9 @@ impl Follower {
             None => {
                 // The log is kept from here on, so that no deletion after a chunk is missed.
                 let now = step.entry.map.iter();
-                let position = now.map(|part| PlaceRecord::new(part.epk_range(), part.durable_lsn())).collect();
-                step.router.hold_log(self.rid, Holder::Analytics(generation), position).await?;
+                let position =
+                    now.map(|part| PlaceRecord::new(part.epk_range(), part.durable_lsn())).collect();
+                self.hold_log(step, generation, position).await?;
                 let commit = Commit { places: Vec::new(), state: "building".into(), time: step.now_ms() };
                 Table::create(&folders, Location::Building(generation), generation, options, &commit)?
             }
@@ -271,9 +277,20 @@ impl Follower {
             Some(HoldState::Held) => Ok(()),
             // Rounds find out whether the log still has what the table lacks.
             Some(HoldState::Lost) | None => {
-                Ok(step.router.hold_log(self.rid, holder, hold_position(places)?).await?)
+                self.hold_log(step, self.record.generation, hold_position(places)?).await
             }
         }
+    }
+
+    async fn hold_log(
+        &self,
+        step: &Step<'_>,
+        generation: u32,
+        position: Vec<PlaceRecord>,
+    ) -> Result<(), StepError> {
+        let (router, rid) = (step.router.clone(), self.rid);
+        let hold = async move { router.hold_log(rid, Holder::Analytics(generation), position).await };
+        Ok(step.server.run(hold).await?)
     }
 
     /// The position is durable: the log before it is not needed any more.
@@ -286,7 +303,7 @@ impl Follower {
     async fn swap(&mut self, step: &Step<'_>, opened: &mut Opened) -> Stepped {
         let mut building = opened.building.take().expect("a generation is built");
         if let Some(serving) = &opened.serving {
-            super::copy::carry_history(self, step, serving, &mut building).await?;
+            history::carry(self, step, serving, &mut building)?;
         }
         let commit =
             Commit { places: building.places().to_vec(), state: "following".into(), time: step.now_ms() };
@@ -296,24 +313,30 @@ impl Follower {
         tracing::info!(container = %self.rid, generation, "an analytical table is complete");
         for former in 1..generation {
             if step.router.hold_state(self.rid, Holder::Analytics(former)).is_some() {
-                step.router.release_hold(self.rid, Holder::Analytics(former)).await?;
+                let (router, rid) = (step.router.clone(), self.rid);
+                step.server
+                    .run(async move { router.release_hold(rid, Holder::Analytics(former)).await })
+                    .await?;
             }
         }
         Ok(Duration::ZERO)
     }
 
-    async fn close(&mut self, state: &State, closed: u64) -> Stepped {
-        let (router, options) = (state.resources.router(), state.options.as_ref().expect("a follower has options"));
+    async fn close(&mut self, state: &State, server: &Server, closed: u64) -> Stepped {
+        let (router, options) =
+            (state.resources.router(), state.options.as_ref().expect("a follower has options"));
         self.set_state(TableState::Closed);
         self.opened = None;
         let holder = Holder::Analytics(self.record.generation);
         if router.hold_state(self.rid, holder).is_some() {
-            router.release_hold(self.rid, holder).await?;
+            let (router, rid) = (router.clone(), self.rid);
+            server.run(async move { router.release_hold(rid, holder).await }).await?;
         }
         let age = router.clock().now().seconds().saturating_sub(closed);
         if age >= options.closed_retention.as_secs() {
             folders::delete(options, &folders::folder(options, &self.names), &self.record.table);
-            state.resources.forget_analytical(self.rid, &self.record.table).await?;
+            let (resources, rid, table) = (state.resources.clone(), self.rid, self.record.table.clone());
+            server.run(async move { resources.forget_analytical(rid, &table).await }).await?;
         }
         Ok(IDLE_LOOK)
     }
@@ -333,7 +356,7 @@ impl Follower {
     }
 
     /// What a failure means for the table, and when the next step is.
-    async fn put_off(&mut self, state: &State, error: StepError) -> Duration {
+    async fn put_off(&mut self, state: &State, server: &Server, error: StepError) -> Duration {
         let now = state.resources.router().clock().now();
         let note = |words: String| Some(ErrorReport { message: words, time: now.seconds() });
         let words = match error {
@@ -353,7 +376,8 @@ impl Follower {
             StepError::Apart(reason) => {
                 tracing::warn!(container = %self.rid, reason, "an analytical table is made anew");
                 self.status.live().last_error = note(reason.to_owned());
-                match state.resources.rebuild_analytical(self.rid).await {
+                let (resources, rid) = (state.resources.clone(), self.rid);
+                match server.run(async move { resources.rebuild_analytical(rid).await }).await {
                     Ok(()) => return Duration::ZERO,
                     Err(error) => error.message().to_owned(),
                 }
@@ -379,12 +403,9 @@ impl Follower {
     }
 
     /// Shows the newest version to reports.
-    fn show(&self, router: &Serving) {
-        let Some(opened) = &self.opened else { return };
+    fn show(&self, opened: &Opened) {
         let Some(table) = opened.serving.as_ref().or(opened.building.as_ref()) else { return };
         let shown = table.status();
-        let column = |name: String, kind: String, property: Option<String>| ColumnReport { name, kind, property };
-        let columns = table.schema().describe();
         let mut live = self.status.live();
         live.figures = TableFigures {
             version: opened.serving.as_ref().map(|_| shown.version),
@@ -394,7 +415,7 @@ impl Follower {
             files: shown.files as u64,
             size_bytes: shown.bytes,
             json_bytes: 0,
-            columns: columns.into_iter().map(|(name, kind, property)| column(name, kind, property)).collect(),
+            columns: columns::describe(table.schema()),
             pending_widenings: shown.pending_widenings,
         };
         let followed = opened.building.as_ref().unwrap_or(table);
@@ -403,7 +424,6 @@ impl Follower {
             Some(status::Place { span, after: place.lsn, read_at: (place.read_at / 1000) as u64 })
         };
         live.places = followed.places().iter().filter_map(place).collect();
-        let _ = router;
     }
 }
 
@@ -415,7 +435,8 @@ fn percent_of(places: &[Place]) -> u8 {
     };
     // Hashes are below 2^126, so their texts begin with at most 3F.
     let bound = |hex: &str| number(hex).min(0x4000_0000);
-    let covered: u64 = places.iter().map(|place| bound(&place.span.max).saturating_sub(bound(&place.span.min))).sum();
+    let covered: u64 =
+        places.iter().map(|place| bound(&place.span.max).saturating_sub(bound(&place.span.min))).sum();
     (covered * 100 / 0x4000_0000).min(99) as u8
 }
 

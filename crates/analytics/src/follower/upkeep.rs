@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use shardlake_analytical_table::{CompactionKind, Span, Table};
+use shardlake_analytical_table::log::Span;
+use shardlake_analytical_table::table::{Commit, CompactionKind, Table};
 
 use super::places::span_of;
+use super::round::RETAINED;
 use super::table::{Follower, Step, StepError};
 use crate::report::OrderReport;
 
@@ -20,7 +22,8 @@ pub struct Times {
 
 pub fn step(follower: &mut Follower, step: &Step<'_>, table: &mut Table) -> Result<(), StepError> {
     let now = step.router.clock().elapsed();
-    let is_due = |last: Option<Duration>, every: Duration| last.is_none_or(|last| now.saturating_sub(last) >= every);
+    let is_due =
+        |last: Option<Duration>, every: Duration| last.is_none_or(|last| now.saturating_sub(last) >= every);
     if is_due(follower.upkeep.retention, RETENTION_EVERY) {
         retain(follower, step, table)?;
         follower.upkeep.retention = Some(now);
@@ -33,7 +36,8 @@ pub fn step(follower: &mut Follower, step: &Step<'_>, table: &mut Table) -> Resu
             while let Some(joined) = compact(follower, step, table, kind)? {
                 files += joined;
             }
-            let outcome = format!("{files} files were rewritten; the table has {} files", table.status().files);
+            let outcome =
+                format!("{files} files were rewritten; the table has {} files", table.status().files);
             let time = step.router.clock().now().seconds();
             let report = OrderReport { number, order: "compact", outcome, is_right: true, time };
             follower.status.live().orders.finish(report);
@@ -54,7 +58,17 @@ fn retain(follower: &Follower, step: &Step<'_>, table: &mut Table) -> Result<(),
     let ttl = step.entry.record.container.definition.analytical_storage_ttl;
     let Some(ttl) = ttl.filter(|ttl| *ttl > 0) else { return Ok(()) };
     let now = step.router.clock().now().seconds() as i64;
-    if table.remove_older(now - ttl, step.now_ms())? > 0 {
+    let horizon = now - ttl;
+    let may_hold = |(oldest, _): (i64, i64)| oldest < horizon;
+    if !table.version().files.values().any(|file| file.times().is_none_or(may_hold)) {
+        return Ok(());
+    }
+    // Before any row goes: rounds then expect that a version that ends may have none.
+    if !table.version().info.state.ends_with(RETAINED) {
+        let same = Commit::same(table.version(), step.now_ms());
+        table.commit_state(&Commit { state: format!("following{RETAINED}"), ..same })?;
+    }
+    if table.remove_older(horizon, step.now_ms())? > 0 {
         follower.count_commit("retention");
     }
     Ok(())

@@ -1,1 +1,6 @@
-//! Tables that follow containers.
+//! Tables that follow containers: every row against its item, through everything that moves data.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![cfg(feature = "table")]
+
+mod follow;
+mod support;

@@ -1,0 +1,290 @@
+//! A table follows its container, through everything that moves data or stops the follower.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardlake_account::{AnalyticalSettings, ItemWrite, SplitAt, item_of_json};
+use shardlake_analytics::TableState;
+use shardlake_model::{ContainerDefinition, Preconditions};
+use shardlake_stdx::{Clock, Random, Timestamp};
+use shardlake_storage::{Shard, ShardOptions};
+
+use crate::support::{Fixture, eventually};
+
+fn item(number: u64, rest: &str) -> String {
+    format!(r#"{{"id":"i{number}","pk":"p{}"{rest}}}"#, number % 7)
+}
+
+async fn fill(fixture: &Fixture, numbers: std::ops::Range<u64>) {
+    let container = fixture.again();
+    for number in numbers {
+        fixture
+            .upsert(
+                &container,
+                &item(number, &format!(r#","n":{number},"tags":["a",{number}],"o":{{"x":1.5}}"#)),
+            )
+            .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_has_the_items_of_its_container() {
+    let fixture = Fixture::new().await;
+    let container = fixture.container(400).await;
+    fill(&fixture, 0..100).await;
+    fixture.assert_level().await;
+    for number in 0..50 {
+        match number % 3 {
+            0 => {
+                assert!(fixture.delete(&container, &format!("p{}", number % 7), &format!("i{number}")).await)
+            }
+            _ => fixture.upsert(&container, &item(number, r#","n":"text","more":{"y":null,"z":[{}]}"#)).await,
+        }
+    }
+    fixture.assert_level().await;
+    let fixture = fixture.restart().await;
+    let container = fixture.again();
+    fixture.upsert(&container, r#"{"id":"after","pk":"p1","n":1e300}"#).await;
+    fixture.assert_level().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_item_deleted_and_created_in_one_transaction_has_one_row() {
+    let fixture = Fixture::new().await;
+    let container = fixture.container(400).await;
+    fixture.upsert(&container, r#"{"id":"a","pk":"p","n":1}"#).await;
+    fixture.assert_level().await;
+    let body =
+        item_of_json(br#"{"id":"a","pk":"p","n":2}"#, fixture.account.router().limits()).expect("an item");
+    let writes = vec![
+        ItemWrite::Delete { item: container.item_name("a"), preconditions: Preconditions::default() },
+        ItemWrite::Create { body },
+    ];
+    assert!(fixture.batch(&container, "p", writes).await);
+    fixture.assert_level().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_follows_through_splits_and_merges() {
+    let fixture = Fixture::new().await;
+    fixture.container(400).await;
+    let random = Random::seeded(5);
+    fill(&fixture, 0..60).await;
+    for turn in 0..6_u64 {
+        let container = fixture.again();
+        let ranges: Vec<u32> = container.entry.map.iter().map(|partition| partition.range_id()).collect();
+        let maintenance = fixture.account.maintenance();
+        let ticket = match ranges.as_slice() {
+            [one] => maintenance.split(&container, *one, SplitAt::Middle).await.expect("begins"),
+            [one, two, ..] if turn % 3 == 2 => {
+                maintenance.merge(&container, &[*one, *two]).await.expect("begins")
+            }
+            several => {
+                let one = several[random.below(several.len() as u64) as usize];
+                maintenance.split(&container, one, SplitAt::Middle).await.expect("begins")
+            }
+        };
+        for number in 0..40 {
+            let container = fixture.again();
+            let number = random.below(80) + number % 2;
+            match random.below(3) {
+                0 => _ = fixture.delete(&container, &format!("p{}", number % 7), &format!("i{number}")).await,
+                _ => fixture.upsert(&container, &item(number, &format!(r#","turn":{turn}"#))).await,
+            }
+        }
+        ticket.finished().await.expect("it finishes");
+    }
+    fixture.assert_level().await;
+    let fixture = fixture.restart().await;
+    fill(&fixture, 100..120).await;
+    fixture.assert_level().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rebuild_shows_the_old_table_until_the_new_one_is_complete() {
+    let fixture = Fixture::new().await;
+    let container = fixture.container(400).await;
+    fill(&fixture, 0..50).await;
+    let before = fixture.level().await;
+    let rid = container.container().rid;
+    fixture.analytics.rebuild(rid).await.expect("asked");
+    fill(&fixture, 40..70).await;
+    let after = eventually("the rebuild", async || {
+        let report = fixture.report().await;
+        (report.state == TableState::Following && report.figures.generation == 2).then_some(report)
+    })
+    .await;
+    assert!(after.figures.version > before.figures.version, "the versions of a table go forward");
+    fixture.assert_level().await;
+    // Another schema needs a new table.
+    let excluded = AnalyticalSettings { exclude: vec!["/n".into()], ..AnalyticalSettings::default() };
+    fixture.analytics.set_settings(rid, excluded, true).await.expect("set");
+    eventually("the rebuild", async || (fixture.report().await.figures.generation == 3).then_some(())).await;
+    fixture.level().await;
+    assert!(fixture.rows().values().all(|(document, ..)| document.get("n").is_none()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn items_that_run_out_stay_as_history() {
+    let clock = Clock::manual(Timestamp(1_700_000_000_000));
+    let shard = Shard::open(ShardOptions::memory()).await.expect("a memory shard opens");
+    let fixture = Fixture::over(shard, Arc::new(tempfile::tempdir().expect("a folder")), clock).await;
+    let definition = ContainerDefinition::new("c", shardlake_model::PartitionKeyDefinition::hash("/pk"));
+    let definition =
+        ContainerDefinition { analytical_storage_ttl: Some(-1), default_ttl: Some(60), ..definition };
+    fixture.container_of(definition, 400).await;
+    fill(&fixture, 0..10).await;
+    step(&fixture, 1).await;
+    assert_eq!(fixture.rows().len(), 10);
+    step(&fixture, 100).await;
+    let container = fixture.again();
+    // Written anew: a row beside the old one.
+    fill(&fixture, 0..2).await;
+    fixture.account.maintenance().purge_expired(&container).await.expect("purged");
+    step(&fixture, 1).await;
+    assert_eq!(fixture.rows().len(), 12);
+    assert!(fixture.delete(&container, "p0", "i0").await);
+    step(&fixture, 1).await;
+    assert_eq!(fixture.rows().len(), 11, "a deleted item takes its own row along, not its history");
+    let rid = container.container().rid;
+    fixture.analytics.rebuild(rid).await.expect("asked");
+    stepping(&fixture, async || (fixture.report().await.figures.generation == 2).then_some(())).await;
+    step(&fixture, 1).await;
+    assert_eq!(fixture.rows().len(), 11, "a rebuild keeps history");
+    verify(&fixture).await;
+}
+
+/// The clock goes on by so many seconds, and the table follows.
+async fn step(fixture: &Fixture, seconds: u64) {
+    fixture.clock.advance(Duration::from_secs(seconds));
+    stepping(fixture, async || {
+        let report = fixture.report().await;
+        assert!(report.state.name() != "failed", "{:?}", report.state);
+        (report.state == TableState::Following && report.lag.changes == 0).then_some(())
+    })
+    .await;
+}
+
+/// Time goes on until something is so.
+async fn stepping(fixture: &Fixture, mut look: impl AsyncFnMut() -> Option<()>) {
+    eventually("a step of the table", async || {
+        fixture.pass_time();
+        look().await
+    })
+    .await;
+}
+
+async fn verify(fixture: &Fixture) {
+    let number = fixture.analytics.verify(fixture.again().container().rid).expect("asked");
+    let done = eventually("the comparison", async || {
+        fixture.pass_time();
+        fixture.report().await.orders.into_iter().find(|order| order.number >= number)
+    })
+    .await;
+    assert!(done.is_right, "{}", done.outcome);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_past_the_analytical_time_to_live_go() {
+    let clock = Clock::manual(Timestamp(1_700_000_000_000));
+    let shard = Shard::open(ShardOptions::memory()).await.expect("a memory shard opens");
+    let fixture = Fixture::over(shard, Arc::new(tempfile::tempdir().expect("a folder")), clock).await;
+    let definition = ContainerDefinition::new("c", shardlake_model::PartitionKeyDefinition::hash("/pk"));
+    fixture.container_of(ContainerDefinition { analytical_storage_ttl: Some(600), ..definition }, 400).await;
+    fill(&fixture, 0..10).await;
+    step(&fixture, 300).await;
+    fill(&fixture, 10..20).await;
+    step(&fixture, 1).await;
+    assert_eq!(fixture.rows().len(), 20);
+    step(&fixture, 320).await;
+    stepping(&fixture, async || (fixture.rows().len() == 10).then_some(())).await;
+    // Their items live, and may still be replaced and deleted.
+    let container = fixture.again();
+    assert!(fixture.delete(&container, "p0", "i0").await);
+    fill(&fixture, 1..2).await;
+    step(&fixture, 1).await;
+    assert_eq!(fixture.rows().len(), 11);
+    assert_eq!(fixture.report().await.counts.commits.get("retention"), Some(&1));
+    verify(&fixture).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn compaction_and_verification_are_orders() {
+    let fixture = Fixture::new().await;
+    let container = fixture.container(400).await;
+    for turn in 0..5 {
+        fill(&fixture, turn * 10..turn * 10 + 12).await;
+        fixture.level().await;
+    }
+    let before = fixture.level().await;
+    assert!(before.figures.files > 1 && before.figures.rows_deleted > 0, "{before:?}");
+    let number = fixture.analytics.compact(container.container().rid, true).expect("asked");
+    let done = async |number| {
+        eventually("the order", async || {
+            fixture.report().await.orders.into_iter().find(|order| order.number >= number)
+        })
+        .await
+    };
+    assert!(done(number).await.is_right);
+    assert_eq!(fixture.report().await.figures.rows_deleted, 0);
+    done(fixture.analytics.compact(container.container().rid, false).expect("asked")).await;
+    assert_eq!(fixture.report().await.figures.files, 1);
+    fixture.assert_level().await;
+    verify(&fixture).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_table_goes_on_where_it_stopped() {
+    let fixture = Fixture::new().await;
+    let container = fixture.container(400).await;
+    fill(&fixture, 0..20).await;
+    fixture.level().await;
+    let with = |ttl| {
+        let old = fixture.again().container().definition.clone();
+        ContainerDefinition { analytical_storage_ttl: Some(ttl), ..old }
+    };
+    let replace = async |ttl| {
+        let definitions = fixture.account.definitions();
+        let none = Preconditions::default();
+        definitions.replace_container(&fixture.ctx(), "db", "c", with(ttl), &none).await.expect("replaced");
+    };
+    replace(0).await;
+    eventually("the table is closed", async || {
+        (fixture.report().await.state == TableState::Closed).then_some(())
+    })
+    .await;
+    for number in 0..10 {
+        assert!(fixture.delete(&container, &format!("p{}", number % 7), &format!("i{number}")).await);
+    }
+    fill(&fixture, 15..30).await;
+    assert_eq!(fixture.rows().len(), 20, "a closed table stays readable as it was");
+    replace(-1).await;
+    fixture.assert_level().await;
+    fixture
+        .account
+        .definitions()
+        .delete_container(&fixture.ctx(), "db", "c", &Preconditions::default())
+        .await
+        .expect("deleted");
+    eventually("the files are deleted", async || (!fixture.table_folder().exists()).then_some(())).await;
+    // A new container of the name has nothing of the old one.
+    fixture.container(400).await;
+    fill(&fixture, 0..3).await;
+    fixture.assert_level().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pauses_outlast_a_restart() {
+    let fixture = Fixture::new().await;
+    let container = fixture.container(400).await;
+    fill(&fixture, 0..5).await;
+    fixture.level().await;
+    fixture.analytics.pause(container.container().rid, true).await.expect("paused");
+    let fixture = fixture.restart().await;
+    fill(&fixture, 5..10).await;
+    eventually("it is paused", async || (fixture.report().await.state == TableState::Paused).then_some(()))
+        .await;
+    assert_eq!(fixture.rows().len(), 5);
+    fixture.analytics.pause(fixture.again().container().rid, false).await.expect("resumed");
+    fixture.assert_level().await;
+}

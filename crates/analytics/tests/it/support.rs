@@ -1,0 +1,259 @@
+//! An account whose containers are followed, and its tables as a reader of their files sees them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardlake_account::{
+    Account, AccountOptions, AnalyticalMode, AnalyticalSchema, ContainerHandle, ItemOperation, ItemWrite,
+    KeyedOperation, Purging, Reach, WriteCommand, item_of_json,
+};
+use shardlake_analytical_table::rows::{document_of, normal_form, normal_form_of};
+use shardlake_analytical_table::schema::{SchemaLimits, SchemaMode};
+use shardlake_analytical_table::store::LocalStore;
+use shardlake_analytical_table::table::{Location, Sizes, Table, TableFolders, TableOptions};
+use shardlake_analytics::{Analytics, AnalyticsOptions, TableReport, TableState};
+use shardlake_document::{Record, Value, parse_partition_key};
+use shardlake_model::{
+    ContainerDefinition, ItemRid, PartitionKeyDefinition, Preconditions, RequestContext, Throughput,
+};
+use shardlake_stdx::{Clock, Random};
+use shardlake_storage::{Shard, ShardOptions};
+use shardlake_testkit::Logs;
+
+pub const ON: AnalyticalMode = AnalyticalMode::On { schema: AnalyticalSchema::WellDefined };
+
+pub struct Fixture {
+    pub account: Account,
+    pub analytics: Analytics,
+    pub folder: Arc<tempfile::TempDir>,
+    pub shard: Shard,
+    pub clock: Clock,
+    _logs: Logs,
+}
+
+/// Rows by their rids: the document in normal form, `_ts` and `_etag`, and the LSN.
+pub type Rows = BTreeMap<(String, u64), (Value, u64, String)>;
+
+impl Fixture {
+    pub async fn new() -> Fixture {
+        let shard = Shard::open(ShardOptions::memory()).await.expect("a memory shard opens");
+        let folder = Arc::new(tempfile::tempdir().expect("a folder"));
+        Fixture::over(shard, folder, Clock::default()).await
+    }
+
+    pub async fn over(shard: Shard, folder: Arc<tempfile::TempDir>, clock: Clock) -> Fixture {
+        let _logs = Logs::watch();
+        let options = AccountOptions {
+            analytical: ON,
+            random: Random::seeded(7),
+            clock: clock.clone(),
+            purging: Purging::WhenAsked,
+            reach: Reach::Direct,
+            ..AccountOptions::default()
+        };
+        let account = Account::open(shard.clone(), options).await.expect("the account opens");
+        let options =
+            AnalyticsOptions { lag: Duration::from_millis(20), ..AnalyticsOptions::below(folder.path()) };
+        let analytics = Analytics::start(account.definitions().clone(), Some(options)).expect("it starts");
+        Fixture { account, analytics, folder, shard, clock, _logs }
+    }
+
+    /// A new server over the same data.
+    pub async fn restart(self) -> Fixture {
+        let Fixture { account, analytics, folder, shard, clock, .. } = self;
+        drop((account, analytics));
+        Fixture::over(shard, folder, clock).await
+    }
+
+    pub fn ctx(&self) -> RequestContext {
+        RequestContext::internal(&self.clock, self.account.router().random().guid())
+    }
+
+    /// Container `db/c` with the key `/pk` and an analytical store.
+    pub async fn container(&self, throughput: u64) -> ContainerHandle {
+        let definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
+        self.container_of(ContainerDefinition { analytical_storage_ttl: Some(-1), ..definition }, throughput)
+            .await
+    }
+
+    pub async fn container_of(&self, definition: ContainerDefinition, throughput: u64) -> ContainerHandle {
+        let definitions = self.account.definitions();
+        if self.account.router().database("db").is_err() {
+            definitions.create_database(&self.ctx(), "db", None).await.expect("created");
+        }
+        let throughput = Some(Throughput::Manual(throughput));
+        definitions.create_container(&self.ctx(), "db", definition, throughput).await.expect("created")
+    }
+
+    pub fn again(&self) -> ContainerHandle {
+        self.account.router().container("db", "c").expect("it exists")
+    }
+
+    pub async fn upsert(&self, container: &ContainerHandle, json: &str) {
+        let body = item_of_json(json.as_bytes(), self.account.router().limits()).expect("an item");
+        let write = ItemWrite::Upsert { body, preconditions: Preconditions::default() };
+        let command = WriteCommand::of(None, write);
+        self.account.items().write_item(&self.ctx(), container, command).await.expect("written");
+    }
+
+    pub async fn delete(&self, container: &ContainerHandle, key: &str, id: &str) -> bool {
+        let key = parse_partition_key(&format!("[\"{key}\"]")).expect("a key");
+        let item = container.item_name(id);
+        let write = ItemWrite::Delete { item, preconditions: Preconditions::default() };
+        self.account
+            .items()
+            .write_item(&self.ctx(), container, WriteCommand::of(Some(key), write))
+            .await
+            .is_ok()
+    }
+
+    /// Operations of one logical partition, all or none.
+    pub async fn batch(&self, container: &ContainerHandle, key: &str, writes: Vec<ItemWrite>) -> bool {
+        let key = parse_partition_key(&format!("[\"{key}\"]")).expect("a key");
+        let operation =
+            |write| Ok(KeyedOperation { key: None, operation: ItemOperation::Write(write), content: false });
+        let operations = writes.into_iter().map(operation).collect();
+        let reply = self.account.items().batch(&self.ctx(), container, &key, operations).await;
+        reply.is_ok_and(|reply| reply.outcome.is_ok())
+    }
+
+    pub async fn report(&self) -> TableReport {
+        let rid = self.again().container().rid;
+        self.analytics.report(rid).await.expect("there is a table")
+    }
+
+    /// Waits until the table has everything. No test is about how long that takes.
+    pub async fn level(&self) -> TableReport {
+        eventually("the table has everything", async || {
+            let report = self.report().await;
+            match &report.state {
+                TableState::Failed(reason) => panic!("the table failed: {reason}"),
+                TableState::Following if report.lag.changes == 0 => Some(report),
+                _ => None,
+            }
+        })
+        .await
+    }
+
+    /// A clock that stands still goes on a little.
+    pub fn pass_time(&self) {
+        if !matches!(self.clock, Clock::System) {
+            self.clock.advance(Duration::from_millis(50));
+        }
+    }
+
+    pub fn table_folder(&self) -> std::path::PathBuf {
+        self.folder.path().join("analytics/db/c")
+    }
+
+    /// Rows of the newest version, from its files.
+    pub fn rows(&self) -> Rows {
+        let container = self.again();
+        let live = self.account.router().catalog().load_full();
+        let record = live.definitions.analytical.get(&container.container().rid).expect("a store").clone();
+        let mode = match record.settings.schema {
+            AnalyticalSchema::WellDefined => SchemaMode::WellDefined,
+            AnalyticalSchema::FullFidelity => SchemaMode::FullFidelity { is_mongo: false },
+        };
+        rows_of(&self.table_folder(), mode, &record.settings.exclude)
+    }
+
+    /// The container's items as rows.
+    pub async fn items(&self, mode: SchemaMode) -> Rows {
+        let container = self.again();
+        let rid = container.container().rid;
+        let entry = self.account.router().entry_of_rid(rid).expect("it is served");
+        let schema = shardlake_analytical_table::schema::TableSchema::new(
+            mode,
+            SchemaLimits::default(),
+            &[] as &[&str],
+        );
+        let mut rows = Rows::new();
+        for partition in entry.map.iter() {
+            let mut rest = Some(partition.epk_range().clone());
+            while let Some(span) = rest {
+                let mut round =
+                    partition.hosted().partition().items_round(&span, 1000).await.expect("a view");
+                while let Some(page) = round.next_page().await.expect("a page") {
+                    for item in page {
+                        let record = Record::decode(&item.record).expect("a record");
+                        let envelope = record.envelope;
+                        let rid = ItemRid { container: rid, ordinal: envelope.ordinal }.text();
+                        let document = normal_form_of(&schema, record.body);
+                        let etag = format!("\"{}\"", envelope.etag);
+                        rows.insert((rid, envelope.lsn), (document, envelope.timestamp_seconds, etag));
+                    }
+                }
+                rest = round.rest();
+            }
+        }
+        rows
+    }
+
+    /// Every row has its item, and every item its row.
+    pub async fn assert_level(&self) {
+        self.level().await;
+        let (rows, items) = (self.rows(), self.items(SchemaMode::WellDefined).await);
+        let missing: Vec<_> = items.keys().filter(|key| !rows.contains_key(*key)).collect();
+        let surplus: Vec<_> = rows.keys().filter(|key| !items.contains_key(*key)).collect();
+        assert!(missing.is_empty() && surplus.is_empty(), "missing {missing:?}, surplus {surplus:?}");
+        assert_eq!(rows, items);
+    }
+}
+
+pub fn rows_of(folder: &Path, mode: SchemaMode, exclude: &[String]) -> Rows {
+    let store = Arc::new(LocalStore::open(folder).expect("the folder"));
+    let folders = TableFolders { store: store.clone(), keys: store, random: Random::seeded(1) };
+    let options = TableOptions {
+        container: String::new(),
+        history: String::new(),
+        writer: String::new(),
+        secret: Vec::new(),
+        mode,
+        limits: SchemaLimits::default(),
+        exclude: exclude.to_vec(),
+        stats_keys: Vec::new(),
+        cluster_by: Vec::new(),
+        retention_hours: 24,
+        checkpoint_every: 64,
+        sizes: Sizes::default(),
+    };
+    let table = Table::open(&folders, Location::Serving, options).expect("it opens").expect("a table");
+    let mut rows = Rows::new();
+    for live in table.read() {
+        let batch = live.expect("a batch").batch;
+        for row in 0..batch.num_rows() {
+            let text = |name: &str| {
+                use arrow_array::cast::AsArray;
+                batch.column_by_name(name).expect(name).as_string::<i32>().value(row).to_owned()
+            };
+            let number = |name: &str| {
+                use arrow_array::cast::AsArray;
+                use arrow_array::types::Int64Type;
+                batch.column_by_name(name).expect(name).as_primitive::<Int64Type>().value(row) as u64
+            };
+            let document = document_of(table.schema(), &batch, row).expect("a document");
+            let key = (text("_rid"), number("_lsn"));
+            let before = rows.insert(key, (normal_form(mode, document), number("_ts"), text("_etag")));
+            assert!(before.is_none(), "no version of an item has two rows");
+        }
+    }
+    rows
+}
+
+/// Turns a hang into a failure.
+const HANG: Duration = Duration::from_secs(300);
+
+pub async fn eventually<T>(event: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let waiting = async {
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(HANG, waiting).await.unwrap_or_else(|_| panic!("{event}: it did not happen"))
+}
