@@ -22,6 +22,7 @@ mod index;
 mod items;
 mod kept_rows;
 mod keyed_order;
+mod log_holds;
 mod mistakes;
 mod order_tokens;
 mod panics;
