@@ -5,7 +5,7 @@
 //! Expired items that are still stored are among the items, as readers of the log meet them.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use shardlake_model::{Error, Result};
@@ -20,7 +20,8 @@ use crate::keys::{self, HEADER, ITEMS};
 pub struct ItemsRound {
     view: RoundView,
     items_max: usize,
-    scan: Scan,
+    /// In a mutex that is never locked, so that the round can be shared.
+    scan: Mutex<Scan>,
     rows: VecDeque<Row>,
     taken: usize,
     /// The hash of the last item that was taken.
@@ -56,7 +57,7 @@ impl ItemsRound {
         Ok(ItemsRound {
             view,
             items_max: items_max.max(1),
-            scan,
+            scan: Mutex::new(scan),
             rows: VecDeque::new(),
             taken: 0,
             last: None,
@@ -91,12 +92,16 @@ impl ItemsRound {
         Ok(page)
     }
 
+    fn scan(&mut self) -> &mut Scan {
+        self.scan.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn read_page(&mut self) -> Result<Option<Vec<ItemRow>>> {
         if self.end.is_some() {
             return Ok(None);
         }
         if self.rows.is_empty() {
-            match self.scan.next_chunk().await.map_err(crate::storage_error)? {
+            match self.scan().next_chunk().await.map_err(crate::storage_error)? {
                 Some(rows) => self.rows = rows.into(),
                 None => {
                     self.end = Some(self.view.span.max.clone());

@@ -13,7 +13,7 @@
 //! their work takes.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use shardlake_document::Record;
@@ -177,7 +177,8 @@ pub struct Round {
     after: u64,
     images: Images,
     page_operations: usize,
-    scan: Scan,
+    /// In a mutex that is never locked, so that the round can be shared.
+    scan: Mutex<Scan>,
     /// Entries that were read and belong to the next page.
     rows: VecDeque<Row>,
     /// Everything up to here was returned.
@@ -244,7 +245,7 @@ impl Round {
             after,
             images: Images::None,
             page_operations: PAGE_OPERATIONS,
-            scan,
+            scan: Mutex::new(scan),
             rows,
             done: after,
             last_ms: 0,
@@ -307,6 +308,10 @@ impl Round {
         Ok(Some(RoundPage { changes, upto: self.done }))
     }
 
+    fn scan(&mut self) -> &mut Scan {
+        self.scan.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Operations of whole commits inside the span.
     async fn next_entries(&mut self) -> Result<Option<Vec<Found>>> {
         let (start, end) =
@@ -314,7 +319,7 @@ impl Round {
         let is_inside = |key: &[u8]| key >= &start[..] && end.as_ref().is_none_or(|end| key < &end[..]);
         let operations_max = self.view.core.usual_items_in(PAGE_BYTES).min(self.page_operations);
         if self.rows.is_empty() {
-            let Some(rows) = self.scan.next_chunk().await.map_err(crate::storage_error)? else {
+            let Some(rows) = self.scan().next_chunk().await.map_err(crate::storage_error)? else {
                 return Ok(None);
             };
             self.rows = rows.into();
