@@ -1,124 +1,180 @@
-//! A place in the change log of a container, and reading on from there.
+//! Follower of a container's log through splits, merges and moves.
 
-use shardlake_catalog::PlaceRecord;
-use shardlake_host::ReadLog;
-use shardlake_model::{ContainerRid, Error, ErrorKind, Result};
-use shardlake_partition::ChangePage;
-use shardlake_router::{ContainerEntry, PartitionHandle, Serving};
+use shardlake_model::{ContainerRid, Error, ErrorKind};
+use shardlake_partition::{LogChange, Round, RoundError, RoundPage};
+use shardlake_router::{PartitionHandle, Serving};
 use shardlake_routing::KeyRange;
 
-use crate::written::written;
+use crate::position::{LogPosition, parts};
 
-/// A part of the hash space that is read up to an LSN.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
-    span: KeyRange,
-    after: u64,
+/// Changes that a follower needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Every change since its position: a hole in the log is an error.
+    EveryChange,
+    /// The last version of every item that exists. Compaction keeps these.
+    LastVersions,
 }
 
-/// Follower of one container. Holds no connection to it: the serving container is looked up for each page.
+/// Follower of one container. Holds no connection to it: the serving container is looked up for each round.
 #[derive(Debug)]
-pub struct Follower {
+pub struct LogFollower {
     container: ContainerRid,
-    places: Vec<Place>,
+    needs: Needs,
+    position: LogPosition,
     next: usize,
-    /// Places in a row that were at their ends.
+    /// Parts in a row that were at their ends.
     at_end: usize,
+}
+
+/// Result of looking for the next round.
+#[derive(Debug)]
+pub enum NextRound {
+    /// Every part is read to its end.
+    End,
+    /// One part has nothing new, or was divided. Others may have something.
+    Nothing,
+    Round(PartRound),
+}
+
+/// A round of one part. The follower advances once it is marked as done.
+#[derive(Debug)]
+pub struct PartRound {
+    pub span: KeyRange,
+    pub round: Round,
 }
 
 /// Result of reading the next page.
 #[derive(Debug)]
-pub enum FollowerRead {
-    /// Every place is read to its end.
+pub enum NextPage {
+    /// Every part is read to its end.
     End,
-    /// One place had no entries; others may have some.
+    /// One part had no entries. Others may have some.
     Nothing,
     Page(FollowerPage),
 }
 
-/// A page of the log. The follower advances past it once the page is marked as done.
+/// Changes of one part that end with a commit. The follower advances past them once they are marked as done.
 #[derive(Debug)]
 pub struct FollowerPage {
-    /// Keys of the items written in it, each once, in the order of their last commits, with the LSNs of these.
-    pub written: Vec<(Vec<u8>, u64)>,
-    place: usize,
-    last_lsn: u64,
+    pub changes: Vec<LogChange>,
+    pub span: KeyRange,
+    pub upto: u64,
 }
 
 /// A partition, and the LSN that it was read up to.
 pub type Followed = (PartitionHandle, u64);
 
-impl Follower {
-    /// Begins at the position of a checkpoint.
-    pub fn new(container: ContainerRid, checkpoint: &[PlaceRecord]) -> Result<Follower> {
-        let place = |record: &PlaceRecord| Ok(Place { span: span_of(record)?, after: record.after });
-        let places = checkpoint.iter().map(place).collect::<Result<_>>()?;
-        Ok(Follower { container, places, next: 0, at_end: 0 })
-    }
-
-    /// The checkpoint of a follower that begins with the first change that the log still has.
-    pub fn from_the_beginning() -> Vec<PlaceRecord> {
-        vec![PlaceRecord::new(&KeyRange::full(), 0)]
-    }
-
-    /// The checkpoint of a follower that begins with the next change.
-    pub fn from_now(container: &ContainerEntry) -> Vec<PlaceRecord> {
-        let partitions = container.map.iter();
-        partitions.map(|partition| PlaceRecord::new(partition.epk_range(), partition.durable_lsn())).collect()
+impl LogFollower {
+    pub fn open(container: ContainerRid, position: LogPosition, needs: Needs) -> LogFollower {
+        LogFollower { container, needs, position, next: 0, at_end: 0 }
     }
 
     /// How far everything is done.
-    pub fn checkpoint(&self) -> Vec<PlaceRecord> {
-        self.places.iter().map(|place| PlaceRecord::new(&place.span, place.after)).collect()
+    pub fn position(&self) -> &LogPosition {
+        &self.position
     }
 
-    /// Reads the next page. A place with more is read again after all others had their turn.
-    pub async fn read(&mut self, serving: &Serving, entries_max: usize) -> Result<FollowerRead> {
-        if self.at_end >= self.places.len() {
-            return Ok(FollowerRead::End);
+    /// Begins a round of the next part. A part with more is read again after all others had a round.
+    pub async fn next_round(&mut self, serving: &Serving) -> Result<NextRound, RoundError> {
+        let count = self.position.parts.len();
+        if self.at_end >= count {
+            return Ok(NextRound::End);
         }
-        self.next %= self.places.len();
-        let place = &self.places[self.next];
-        let page = match page_of(serving, self.container, place, entries_max).await? {
-            PlaceRead::Page(page) => page,
-            PlaceRead::Divided(parts) => {
-                self.places.splice(self.next..=self.next, parts);
-                return Ok(FollowerRead::Nothing);
+        self.next %= count;
+        let part = &self.position.parts[self.next];
+        let entry = serving.entry_of_rid(self.container)?;
+        let divided = parts(&entry, &part.span);
+        let [(partition, _)] = divided.as_slice() else {
+            if divided.is_empty() {
+                return Err(Error::internal("a part of the hash space that no range has").into());
             }
+            self.position.divide(self.next, divided.into_iter().map(|(_, span)| span));
+            return Ok(NextRound::Nothing);
         };
-        let written = written(&page);
-        self.at_end = if written.is_empty() && page.is_last { self.at_end + 1 } else { 0 };
-        let (number, is_further) = (self.next, page.last_lsn > place.after);
+        let partition = partition.hosted().partition();
+        let round = match self.needs {
+            Needs::EveryChange => partition.log_round(&part.span, part.after).await,
+            Needs::LastVersions => partition.log_round_over_holes(&part.span, part.after).await,
+        };
+        let round = match round {
+            // Split, merged or moved just now: the next look sees the ranges that replaced it.
+            Err(RoundError::Failed(error)) if error.kind() == ErrorKind::PartitionGone => {
+                serving.routing_of(entry.clone()).has_moved(&Err::<(), _>(error)).await?;
+                return Ok(NextRound::Nothing);
+            }
+            round => round?,
+        };
+        let is_new = round.upto() > part.after;
+        self.at_end = if is_new { 0 } else { self.at_end + 1 };
+        let span = part.span.clone();
         self.next += 1;
-        Ok(match is_further {
-            true => FollowerRead::Page(FollowerPage { written, place: number, last_lsn: page.last_lsn }),
-            false => FollowerRead::Nothing,
-        })
+        Ok(if is_new { NextRound::Round(PartRound { span, round }) } else { NextRound::Nothing })
     }
 
-    /// Everything that a page led to is done. Nothing else was read meanwhile.
-    pub fn done(&mut self, page: &FollowerPage) {
-        assert!(page.last_lsn >= self.places[page.place].after, "a follower never goes back");
-        self.places[page.place].after = page.last_lsn;
+    /// Reads changes of about so many operations from a round of their own, for followers whose work takes
+    /// longer than a view of the engine should be kept. Commits without changes in the part are passed over.
+    pub async fn next_page(
+        &mut self,
+        serving: &Serving,
+        operations_max: usize,
+    ) -> Result<NextPage, RoundError> {
+        let PartRound { span, round } = match self.next_round(serving).await? {
+            NextRound::End => return Ok(NextPage::End),
+            NextRound::Nothing => return Ok(NextPage::Nothing),
+            NextRound::Round(round) => round,
+        };
+        let (mut round, mut upto) = (round.in_pages_of(operations_max), 0);
+        loop {
+            match round.next_page().await {
+                Ok(Some(RoundPage { changes, .. })) if changes.is_empty() => {}
+                Ok(Some(page)) => {
+                    upto = upto.max(page.upto);
+                    return Ok(NextPage::Page(FollowerPage { changes: page.changes, span, upto }));
+                }
+                Ok(None) => {
+                    let (changes, upto) = (Vec::new(), round.upto());
+                    return Ok(NextPage::Page(FollowerPage { changes, span, upto }));
+                }
+                // Its part goes on in the partitions that replaced it.
+                Err(error) if error.kind() == ErrorKind::PartitionGone => return Ok(NextPage::Nothing),
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
-    /// Looks at every place again, since there may be new entries, and joins places that are level.
+    /// Everything up to an LSN of a span's round or page is done, and durable where the position is stored. Call it before the
+    /// next round.
+    pub fn done(&mut self, span: &KeyRange, upto: u64) {
+        self.position.advance(span, upto);
+    }
+
+    /// Looks at every part again, since there may be new entries, and joins parts that are level.
     pub fn look_again(&mut self, serving: &Serving) {
         self.at_end = 0;
         if let Ok(entry) = serving.entry_of_rid(self.container) {
-            join(&entry, &mut self.places);
+            self.position.join(&entry);
         }
     }
 
-    /// The partitions with their LSNs, to wait for the next commit with [`Partition::wait_for_change`].
+    /// The partitions with the LSNs that they were read up to, for [`changed`].
     pub fn followed(&self, serving: &Serving) -> Vec<Followed> {
         let Ok(entry) = serving.entry_of_rid(self.container) else { return Vec::new() };
-        let of_place = |place: &Place| {
-            let after = place.after;
-            let partitions = entry.map.overlapping(&place.span);
+        let of_part = |part: &crate::LogPart| {
+            let after = part.after;
+            let partitions = entry.map.overlapping(&part.span);
             partitions.map(|partition| (partition.clone(), after)).collect::<Vec<_>>()
         };
-        self.places.iter().flat_map(of_place).collect()
+        self.position.parts.iter().flat_map(of_part).collect()
+    }
+
+    /// Waits for a commit that was not read yet, or the end of a partition. Returns at once where the container
+    /// has ended.
+    pub async fn wait(&self, serving: &Serving) {
+        let followed = self.followed(serving);
+        if !followed.is_empty() {
+            changed(&followed).await;
+        }
     }
 }
 
@@ -126,71 +182,4 @@ impl Follower {
 pub async fn changed(followed: &[Followed]) {
     let waits = followed.iter().map(|(partition, after)| Box::pin(partition.wait_for_change(*after)));
     futures::future::select_all(waits).await;
-}
-
-/// Result of reading a place.
-enum PlaceRead {
-    /// It spans several ranges, and these are its parts.
-    Divided(Vec<Place>),
-    Page(ChangePage),
-}
-
-fn span_of(record: &PlaceRecord) -> Result<KeyRange> {
-    record
-        .span()
-        .map_err(|error| Error::new(ErrorKind::Corrupt, format!("a stored place is malformed: {error}")))
-}
-
-async fn page_of(
-    serving: &Serving,
-    container: ContainerRid,
-    place: &Place,
-    entries_max: usize,
-) -> Result<PlaceRead> {
-    let entry = serving.entry_of_rid(container)?;
-    let parts = parts(&entry, &place.span);
-    let read = ReadLog { span: place.span.clone(), after: place.after, entries_max };
-    match parts.as_slice() {
-        [(partition, _)] => match partition.send(&serving.own_context(), &read).await {
-            // Split, merged or moved just now: the next look sees the ranges that replaced it.
-            Err(error) if error.kind() == ErrorKind::PartitionGone => {
-                let mut routing = serving.routing_of(entry.clone());
-                routing.has_moved(&Err::<(), _>(error)).await?;
-                Ok(PlaceRead::Divided(vec![place.clone()]))
-            }
-            page => Ok(PlaceRead::Page(page?)),
-        },
-        [] => Err(Error::internal("a part of the hash space that no range has")),
-        parts => {
-            let part =
-                |(_, span): &(PartitionHandle, KeyRange)| Place { span: span.clone(), after: place.after };
-            Ok(PlaceRead::Divided(parts.iter().map(part).collect()))
-        }
-    }
-}
-
-pub(crate) fn parts(entry: &ContainerEntry, span: &KeyRange) -> Vec<(PartitionHandle, KeyRange)> {
-    let partitions = entry.map.overlapping(span);
-    partitions.map(|partition| (partition.clone(), partition.epk_range().intersection(span))).collect()
-}
-
-/// Joins neighbours in one range that are level.
-fn join(entry: &ContainerEntry, places: &mut Vec<Place>) {
-    places.sort_by(|a, b| a.span.min.cmp(&b.span.min));
-    let mut joined: Vec<Place> = Vec::with_capacity(places.len());
-    for place in places.drain(..) {
-        let previous = joined.last_mut().filter(|previous| {
-            let is_next = previous.after == place.after && previous.span.max == place.span.min;
-            let is_in_one = |partition: &PartitionHandle| {
-                partition.epk_range().contains_range(&previous.span)
-                    && partition.epk_range().contains_range(&place.span)
-            };
-            is_next && entry.map.iter().any(is_in_one)
-        });
-        match previous {
-            Some(previous) => previous.span.max = place.span.max,
-            None => joined.push(place),
-        }
-    }
-    *places = joined;
 }

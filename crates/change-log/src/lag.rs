@@ -6,9 +6,9 @@ use shardlake_catalog::PlaceRecord;
 use shardlake_model::ContainerRid;
 use shardlake_router::Serving;
 
-use crate::follower::parts;
+use crate::position::parts;
 
-/// Commits looked at to find the first that matters.
+/// Operations looked at to find the first that matters.
 const LAG_LOOK: usize = 100;
 
 /// Commits that are not read yet, and for how long the oldest of them has been there.
@@ -26,11 +26,12 @@ pub async fn lag(serving: &Serving, rid: ContainerRid, places: &[PlaceRecord]) -
     for place in places {
         let Ok(span) = place.span() else { continue };
         for (partition, part) in parts(&entry, &span) {
-            let Ok(page) = partition.hosted().partition().changes(&part, place.after, LAG_LOOK).await else {
-                continue;
-            };
-            let first = page.entries.first().map(|(_, entry)| entry.timestamp_ms);
-            if first.is_none() && page.is_last {
+            let round = partition.hosted().partition().log_round_over_holes(&part, place.after).await;
+            let Ok(round) = round else { continue };
+            let mut round = round.in_pages_of(LAG_LOOK);
+            let Ok(Some(page)) = round.next_page().await else { continue };
+            let first = page.changes.first().map(|change| change.time.milliseconds());
+            if first.is_none() && page.upto == round.upto() {
                 continue;
             }
             let commits = partition.durable_lsn().saturating_sub(place.after);

@@ -2,24 +2,28 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `follower.rs` | [`Follower`]: a page of changes at a time, a checkpoint, waiting for more |
-//! | `written.rs` | the items that a page records as written |
-//! | `lag.rs` | how far a checkpoint is behind |
+//! | `position.rs` | [`LogPosition`]: parts of the hash space, each up to an LSN |
+//! | `follower.rs` | [`LogFollower`]: rounds, or pages, of one part after the other; waiting for more |
+//! | `written.rs` | the items that changes record as written |
+//! | `lag.rs` | how far a position is behind |
 //!
-//! A follower reads a container by parts of its hash space, each up to some LSN. Ranges may change under a
-//! part: LSNs remain valid in the ranges that replace another, for the same span. A part over several ranges
-//! is divided before it is read; level neighbours are joined, so that there are as many parts as ranges.
+//! A follower reads a container by parts of its hash space. Ranges may change under a part: a part over
+//! several ranges is divided before it is read; level neighbours are joined, so that there are as many parts
+//! as ranges.
 //!
 //! ```text
-//! checkpoint → Follower::new → read → … process the page … → done → checkpoint, to be stored
-//!                               └─ End → look_again, changed(followed) ┘
+//! position → LogFollower::open → next_round → … apply the round … → Round::durable → done → position, to be stored
+//!                                  └─ End → look_again, wait ┘
 //! ```
-//! The page names the keys of items, not their bodies: the caller reads the newest version, so that repeating
-//! a page does no harm. A checkpoint may be stored once the effects that it counts are durable.
+//! The caller keeps the log with a hold (`shardlake_router`), which it moves behind its stored position. A
+//! position may be stored once the effects that it counts are durable.
 
 mod follower;
 mod lag;
+mod position;
 mod written;
 
-pub use follower::{Followed, Follower, FollowerPage, FollowerRead, changed};
+pub use follower::{Followed, FollowerPage, LogFollower, Needs, NextPage, NextRound, PartRound, changed};
 pub use lag::{Lag, lag};
+pub use position::{LogPart, LogPosition};
+pub use written::written;

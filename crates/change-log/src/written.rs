@@ -1,55 +1,53 @@
-//! Items that a page of the change log records as written.
+//! Items that changes of the log record as written.
 
 use std::collections::BTreeMap;
 
-use shardlake_partition::{ChangeKind, ChangePage};
+use bytes::Bytes;
+use shardlake_partition::{ChangeKind, LogChange};
 
-/// Keys of the items that a page records as written, each once, with their LSNs and in the order of
-/// these. Deletions leave nothing to copy.
-pub fn written(page: &ChangePage) -> Vec<(Vec<u8>, u64)> {
-    let mut last: BTreeMap<&[u8], (u64, ChangeKind)> = BTreeMap::new();
-    for (lsn, entry) in &page.entries {
-        let versions = entry.operations.iter().map(|operation| (&operation.key[..], (*lsn, operation.kind)));
-        last.extend(versions);
-    }
-    let is_written = |kind: ChangeKind| matches!(kind, ChangeKind::Create | ChangeKind::Replace);
-    let written = last.into_iter().filter(|(_, (_, kind))| is_written(*kind));
-    let mut keys: Vec<(Vec<u8>, u64)> = written.map(|(key, (lsn, _))| (key.to_vec(), lsn)).collect();
+/// Keys of the items that the changes record as written, each once, with their LSNs and in the order of
+/// these. For followers of last versions: deletions leave nothing to copy.
+pub fn written(changes: &[LogChange]) -> Vec<(Bytes, u64)> {
+    let last: BTreeMap<&Bytes, &LogChange> = changes.iter().map(|change| (&change.key, change)).collect();
+    let is_written = |change: &&LogChange| matches!(change.kind, ChangeKind::Create | ChangeKind::Replace);
+    let written = last.into_values().filter(is_written);
+    let mut keys: Vec<(Bytes, u64)> = written.map(|change| (change.key.clone(), change.lsn)).collect();
     keys.sort_by_key(|(_, lsn)| *lsn);
     keys
 }
 
 #[cfg(test)]
 mod tests {
-    use shardlake_partition::{Counters, LogEntry, LogOperation};
+    use shardlake_partition::Image;
+    use shardlake_stdx::Timestamp;
 
     use super::*;
 
     #[test]
     fn the_last_change_of_an_item_decides_whether_it_is_there() {
-        let entry = |operations: &[(ChangeKind, &[u8])]| LogEntry {
-            timestamp_ms: 0,
-            counters: Counters::default(),
-            operations: operations
-                .iter()
-                .map(|(kind, key)| LogOperation {
-                    kind: *kind,
-                    ordinal: 0,
-                    previous_lsn: 0,
-                    key: key.to_vec(),
-                })
-                .collect(),
-        };
         use ChangeKind::{Create, Delete, Expire, Replace};
-        let page = ChangePage {
-            entries: vec![
-                (1, entry(&[(Create, b"a"), (Create, b"b"), (Create, b"c")])),
-                (2, entry(&[(Delete, b"b"), (Replace, b"a")])),
-                (3, entry(&[(Expire, b"d"), (Delete, b"c"), (Create, b"c")])),
-            ],
-            last_lsn: 3,
-            is_last: true,
+        let change = |(lsn, kind, key): (u64, ChangeKind, &'static str)| LogChange {
+            lsn,
+            time: Timestamp(0),
+            kind,
+            ordinal: 0,
+            previous_lsn: 0,
+            ended_ordinal: None,
+            key: Bytes::from_static(key.as_bytes()),
+            new: Image::NotAsked,
+            old: Image::NotAsked,
         };
-        assert_eq!(written(&page), [(b"a".to_vec(), 2), (b"c".to_vec(), 3)]);
+        let changes = [
+            (1, Create, "a"),
+            (1, Create, "b"),
+            (1, Create, "c"),
+            (2, Delete, "b"),
+            (2, Replace, "a"),
+            (3, Expire, "d"),
+            (3, Delete, "c"),
+            (3, Create, "c"),
+        ];
+        let changes: Vec<LogChange> = changes.into_iter().map(change).collect();
+        assert_eq!(written(&changes), [(Bytes::from("a"), 2), (Bytes::from("c"), 3)]);
     }
 }

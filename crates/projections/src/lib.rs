@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use shardlake_catalog::{Checkpoint, Definitions, ProjectionRecord, ProjectionRule, ProjectionStart};
 pub use shardlake_change_log::Lag as ProjectionLag;
-use shardlake_change_log::{Follower, lag};
+use shardlake_change_log::{LogPosition, lag};
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
 
 use records::{Entries, ProjectionEntries, ProjectionEntry};
@@ -241,10 +241,10 @@ impl Projections {
 /// Start of a new projection. Older items of the target need no watching: the source's items lead to them.
 fn first_checkpoint(rule: &ProjectionRule, ends: &check::Ends) -> Checkpoint {
     let source = match rule.start {
-        ProjectionStart::Beginning => Follower::from_the_beginning(),
-        ProjectionStart::Now => Follower::from_now(&ends.source),
+        ProjectionStart::Beginning => LogPosition::beginning().records(),
+        ProjectionStart::Now => LogPosition::now(&ends.source).records(),
     };
-    let target = if rule.watch_target { Follower::from_now(&ends.target) } else { Vec::new() };
+    let target = if rule.watch_target { LogPosition::now(&ends.target).records() } else { Vec::new() };
     Checkpoint { source, target, counts: Default::default() }
 }
 

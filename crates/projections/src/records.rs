@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shardlake_catalog::{Checkpoint, Definitions, HoldState, Holder, LogHold, PlaceRecord, ProjectionRecord};
-use shardlake_model::{ContainerRid, Result};
+use shardlake_model::{ContainerRid, ErrorKind, Result};
 
 use crate::Projections;
 use crate::rule::{Compiled, compile};
@@ -133,7 +133,11 @@ pub(crate) async fn hold(
         }
         // It is of an earlier version of the program, or was too slow. It reads last versions, of which it has
         // missed none.
-        router.hold_log(container, holder, position).await?;
+        match router.hold_log(container, holder, position).await {
+            // The next step ends the projection.
+            Err(error) if error.kind() == ErrorKind::OwnerNotFound => {}
+            held => held?,
+        }
     }
     Ok(())
 }

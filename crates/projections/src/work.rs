@@ -9,10 +9,11 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
+use bytes::Bytes;
 use futures::StreamExt;
 use rustc_hash::FxHashSet;
-use shardlake_catalog::{Checkpoint, ProjectionRecord};
-use shardlake_change_log::{Followed, Follower, FollowerPage, FollowerRead};
+use shardlake_catalog::{Checkpoint, PlaceRecord, ProjectionRecord};
+use shardlake_change_log::{Followed, FollowerPage, LogFollower, LogPosition, Needs, NextPage, written};
 use shardlake_document::Value;
 use shardlake_model::{ContainerRid, ErrorKind, Result};
 use shardlake_partition::item_of_position;
@@ -27,8 +28,8 @@ use shardlake_items::FeedScope;
 use shardlake_queries::{QueryRequest, QueryWants};
 use shardlake_router::ContainerHandle;
 
-/// Commits of one page of the feed.
-const ENTRIES_MAX: usize = 64;
+/// Operations of one page of the feed.
+const OPERATIONS_MAX: usize = 64;
 /// Target items of one page of a query.
 const ITEMS_MAX: i64 = 100;
 /// Target items written at once.
@@ -56,8 +57,8 @@ enum Side {
 /// Position of a projection, in memory. Its stored part is [`Work::checkpoint`].
 #[derive(Debug)]
 pub(crate) struct Work {
-    source: Follower,
-    target: Follower,
+    source: LogFollower,
+    target: LogFollower,
     /// The side to read next.
     turn: Side,
     page: Option<Page>,
@@ -69,7 +70,7 @@ pub(crate) struct Work {
 struct Page {
     side: Side,
     read: FollowerPage,
-    items: VecDeque<Vec<u8>>,
+    items: VecDeque<Bytes>,
     task: Option<Task>,
 }
 
@@ -95,13 +96,14 @@ struct Step<'a> {
 /// check: they were right when they were written, and a later change of the source is in its own feed.
 #[derive(Debug, Default)]
 struct OwnWrites {
-    versions: FxHashSet<(Vec<u8>, u64)>,
+    versions: FxHashSet<(Bytes, u64)>,
     /// The remembered versions, oldest first.
-    order: VecDeque<(Vec<u8>, u64)>,
+    order: VecDeque<(Bytes, u64)>,
 }
 
 impl OwnWrites {
     fn note(&mut self, key: Vec<u8>, lsn: u64) {
+        let key = Bytes::from(key);
         if self.versions.insert((key.clone(), lsn)) {
             self.order.push_back((key, lsn));
         }
@@ -115,9 +117,13 @@ impl OwnWrites {
 
 impl Work {
     pub fn new(record: &ProjectionRecord, checkpoint: &Checkpoint) -> Result<Work> {
+        // Each step reads the newest version of its item: deletions leave nothing to copy.
+        let follower = |container: ContainerRid, places: &[PlaceRecord]| -> Result<LogFollower> {
+            Ok(LogFollower::open(container, LogPosition::of_records(places)?, Needs::LastVersions))
+        };
         Ok(Work {
-            source: Follower::new(record.source, &checkpoint.source)?,
-            target: Follower::new(record.target, &checkpoint.target)?,
+            source: follower(record.source, &checkpoint.source)?,
+            target: follower(record.target, &checkpoint.target)?,
             turn: Side::Source,
             page: None,
             own: Mutex::default(),
@@ -127,7 +133,8 @@ impl Work {
     /// How far everything is done.
     pub fn checkpoint(&self, entry: &ProjectionEntry) -> Checkpoint {
         let counts = entry.status.live().checkpoint.counts;
-        Checkpoint { source: self.source.checkpoint(), target: self.target.checkpoint(), counts }
+        let (source, target) = (self.source.position().records(), self.target.position().records());
+        Checkpoint { source, target, counts }
     }
 
     pub async fn step(&mut self, projections: &Projections, entry: &ProjectionEntry) -> Result<Progress> {
@@ -145,7 +152,7 @@ impl Work {
             entry.status.count(|counts| counts.changes += 1);
         } else {
             let page = self.page.take().expect("it is at work");
-            self.follower(page.side).done(&page.read);
+            self.follower(page.side).done(&page.read.span, page.read.upto);
             self.show(entry);
         }
         Ok(Progress::Worked)
@@ -161,15 +168,15 @@ impl Work {
         for _ in Side::BOTH {
             let side = self.turn;
             self.turn = side.other();
-            match self.follower(side).read(projections.router(), ENTRIES_MAX).await? {
-                FollowerRead::End => {}
-                FollowerRead::Nothing => return Ok(Progress::Looked),
-                FollowerRead::Page(read) => {
+            match self.follower(side).next_page(projections.router(), OPERATIONS_MAX).await? {
+                NextPage::End => {}
+                NextPage::Nothing => return Ok(Progress::Looked),
+                NextPage::Page(read) => {
                     let own = self.own.lock().expect("nothing panics under this lock");
                     let is_news =
-                        |version: &&(Vec<u8>, u64)| side == Side::Source || !own.versions.contains(*version);
-                    let news = read.written.iter().filter(is_news);
-                    let items = news.map(|(key, _)| key.clone()).collect();
+                        |version: &(Bytes, u64)| side == Side::Source || !own.versions.contains(version);
+                    let news = written(&read.changes).into_iter().filter(is_news);
+                    let items = news.map(|(key, _)| key).collect();
                     drop(own);
                     self.page = Some(Page { side, read, items, task: None });
                     // While this side is processed, the other may get new changes.
@@ -182,7 +189,7 @@ impl Work {
         Ok(Progress::Idle)
     }
 
-    fn follower(&mut self, side: Side) -> &mut Follower {
+    fn follower(&mut self, side: Side) -> &mut LogFollower {
         match side {
             Side::Source => &mut self.source,
             Side::Target => &mut self.target,

@@ -92,14 +92,14 @@ impl Serving {
     /// Stores the holds that have moved, and gives up those whose followers are too slow. Returns the
     /// holds that were given up.
     pub async fn store_moved_holds(&self) -> Result<Vec<(ContainerRid, Holder)>> {
-        let moved = std::mem::take(&mut *self.0.moved_holds.guard());
+        let moved = self.0.moved_holds.guard().clone();
         let lost = self.slow_holds(&moved).await?;
         if moved.is_empty() && lost.is_empty() {
             return Ok(lost);
         }
-        let (now_ms, positions, given_up) = (self.clock().now().milliseconds(), moved.clone(), lost.clone());
+        let (now_ms, stored, given_up) = (self.clock().now().milliseconds(), moved.clone(), lost.clone());
         let plan = move |_: &LiveCatalog, draft: &mut shardlake_catalog::Definitions| {
-            for (key, position) in positions {
+            for (key, position) in moved {
                 let Some(hold) = draft.log_holds.get(&key).filter(|hold| hold.is_held()) else { continue };
                 let hold = LogHold { position, moved_ms: now_ms, ..LogHold::clone(hold) };
                 draft.put_log_hold(hold);
@@ -111,13 +111,9 @@ impl Serving {
             }
             Ok(())
         };
-        if let Err(error) = self.change(plan).await {
-            let mut again = self.0.moved_holds.guard();
-            for (key, position) in moved {
-                again.entry(key).or_insert(position);
-            }
-            return Err(error);
-        }
+        self.change(plan).await?;
+        // A caller that goes away before this leaves them for the next batch.
+        self.0.moved_holds.guard().retain(|key, position| stored.get(key) != Some(position));
         Ok(lost)
     }
 

@@ -4,10 +4,13 @@ use crate::support::json_door::{JsonDoor, KeyInput};
 use std::sync::Arc;
 
 use serde_json::json;
-use shardlake_account::{Account, ContainerHandle, ProjectionRule, ProjectionState, SplitAt, verify};
+use shardlake_account::{
+    Account, ContainerHandle, KeyRange, ProjectionRule, ProjectionState, SplitAt, verify,
+};
+use shardlake_catalog::{Holder, PlaceRecord};
 use shardlake_model::{
-    ContainerDefinition, ExcludedPath, PartitionKeyDefinition, PermissionDefinition, PermissionMode,
-    ScriptDefinition, ScriptKind, Throughput,
+    ContainerDefinition, ContainerRid, ExcludedPath, PartitionKeyDefinition, PermissionDefinition,
+    PermissionMode, ScriptDefinition, ScriptKind, Throughput,
 };
 
 use shardlake_storage::Shard;
@@ -109,8 +112,19 @@ pub const OPERATIONS: &[Operation] = operations![
     (put_projection, |a, ctx, _any| a.projections().put_projection(ctx, rule("new", "copied"))),
     (delete_projection, |a, _ctx, _any| a.projections().delete_projection("names")),
     (pause_projection, |a, _ctx, _any| a.projections().pause_projection("names")),
+    (hold_log, |a, _ctx, _any| a.router().hold_log(
+        rid(a),
+        Holder::Copy(1),
+        vec![PlaceRecord::new(&KeyRange::full(), 0)]
+    )),
+    (release_hold, |a, _ctx, _any| a.router().release_hold(rid(a), Holder::Projection(1))),
+    (store_log_holds, |a, _ctx, _any| a.maintenance().store_log_holds()),
     (resume_projection, |a, _ctx, _any| a.projections().resume_projection("names")),
 ];
+
+fn rid(account: &Account) -> ContainerRid {
+    of(account, "a").entry.record.container.rid
+}
 
 fn offer(account: &Account) -> String {
     account.router().throughput_of(&of(account, "a")).own.expect("its own").rid.to_string()

@@ -52,6 +52,7 @@ const IN_NO_TABLE: &[&str] = &[
     "send",
     "run_page",
     "sample",
+    "store_moved_holds",
     "write_item",
     "write_planned",
     "write_within",
