@@ -2,14 +2,15 @@
 //! it ended.
 
 use shardlake_model::{Error, ErrorKind, Result};
-use shardlake_storage::{Row, Snapshot};
+use shardlake_storage::Snapshot;
 
 use crate::change_feed::{Page, too_old};
 use crate::change_sink::Change;
 use crate::item::StoredItem;
 use crate::key_list::KeyList;
 use crate::keys::{self, ITEMS};
-use crate::log::entry::{ChangeKind, LogEntry, LogOperation};
+use crate::log::entries::Logged;
+use crate::log::entry::{ChangeKind, LogOperation};
 
 /// Operations whose versions are read at once.
 const OPERATIONS_AT_ONCE: usize = 64;
@@ -18,15 +19,9 @@ const OPERATIONS_BYTES: u64 = 64 * 1024 * 1024;
 
 impl Page<'_> {
     /// Like the latest version's, with everything that the operations did.
-    pub async fn take_versions(
-        &mut self,
-        snapshot: &Snapshot,
-        rows: impl Iterator<Item = Row>,
-    ) -> Result<bool> {
+    pub async fn take_versions(&mut self, snapshot: &Snapshot, entries: Vec<Logged>) -> Result<bool> {
         let oldest_ms =
             self.look.now.milliseconds().saturating_sub(self.core.past.retention().as_millis() as u64);
-        let decode = |(key, value): Row| Ok((keys::log_lsn(&key)?, LogEntry::decode(&value)?));
-        let entries: Vec<(u64, LogEntry)> = rows.map(decode).collect::<Result<_>>()?;
         let at_once = self.core.usual_items_in(OPERATIONS_BYTES).min(OPERATIONS_AT_ONCE);
         let mut rest = &entries[..];
         while !rest.is_empty() {
@@ -107,11 +102,7 @@ impl Page<'_> {
     }
 
     /// The versions that the entries wrote and ended and that are shown, in their order: live ones, and those that have ended since.
-    async fn versions(
-        &self,
-        snapshot: &Snapshot,
-        entries: &[(u64, LogEntry)],
-    ) -> Result<Vec<Option<StoredItem>>> {
+    async fn versions(&self, snapshot: &Snapshot, entries: &[Logged]) -> Result<Vec<Option<StoredItem>>> {
         let (mut wanted, mut live_keys) = (Vec::new(), KeyList::default());
         let header = keys::header(self.core.uid, ITEMS, 0);
         for (lsn, entry) in entries {
@@ -147,7 +138,7 @@ impl Page<'_> {
 }
 
 /// How many entries to read the versions of at once; at least one.
-fn read_together(entries: &[(u64, LogEntry)], operations_max: usize) -> usize {
+fn read_together(entries: &[Logged], operations_max: usize) -> usize {
     let mut operations = 0;
     let fit = entries.iter().take_while(|(_, entry)| {
         operations += entry.operations.len();

@@ -18,14 +18,15 @@ use futures::future::{try_join_all, try_join3};
 use serde::{Deserialize, Serialize};
 use shardlake_model::{ConsistencyLevel, Error, ErrorKind, KeyComponent, PreviousImages, Result};
 use shardlake_stdx::{Clock, Timestamp};
-use shardlake_storage::{Row, ScanOptions, Snapshot};
+use shardlake_storage::{ScanOptions, Snapshot};
 
 use crate::change_sink::{Change, ChangeSink};
 use crate::core::Core;
 use crate::feed::{FeedFilter, PageLimits};
 use crate::item::StoredItem;
 use crate::keys::{self, ITEMS};
-use crate::log::entry::{ChangeKind, LogEntry, LogOperation};
+use crate::log::entries::{Entries, Logged};
+use crate::log::entry::{ChangeKind, LogOperation};
 use crate::log::marks::NOT_KEPT;
 use crate::log::reader::first_entry_from;
 use crate::shape::ContainerSchema;
@@ -94,13 +95,10 @@ pub(crate) async fn read_changes(
         None => look.after,
     };
     page.found.last_lsn = after;
-    let (_, end) = keys::space_range(core.uid, keys::CHANGE_LOG);
-    let start = keys::log_key(core.uid, after.saturating_add(1));
-    let mut scan = snapshot.scan(start..end, ScanOptions::default());
-    while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-        if !page.take(&snapshot, rows).await? {
-            return Ok(page.found);
-        }
+    let marks = core.past.marks();
+    let mut entries = Entries::behind(core.uid, &snapshot, marks, after, ScanOptions::default());
+    if !page.take_all(&snapshot, &mut entries).await? {
+        return Ok(page.found);
     }
     if page.found.last_lsn == look.after {
         check_position(core, &snapshot, look.after).await?;
@@ -204,32 +202,31 @@ pub(crate) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Takes entries of the log, and returns whether there is room and time for more.
-    async fn take(&mut self, snapshot: &Snapshot, rows: Vec<Row>) -> Result<bool> {
-        let mut rows = rows.into_iter();
+    /// Takes entries of the log, and returns whether there was room and time for all of them.
+    async fn take_all(&mut self, snapshot: &Snapshot, entries: &mut Entries) -> Result<bool> {
         // A page of few items must not read many, and not many large ones.
         let at_once = self.core.usual_items_in(ITEMS_BYTES);
-        while !rows.as_slice().is_empty() {
+        loop {
             let room = self.look.limits.items.saturating_sub(self.found.changes).min(at_once);
-            let room = room.clamp(1, rows.as_slice().len());
-            let some = rows.by_ref().take(room);
+            let some = entries.next(room.max(1), usize::MAX).await?;
+            if some.is_empty() {
+                return Ok(true);
+            }
             let goes_on = match self.look.mode {
                 ChangeFeedMode::LatestVersion => self.take_latest(snapshot, some).await?,
                 ChangeFeedMode::AllVersionsAndDeletes => self.take_versions(snapshot, some).await?,
             };
-            if !goes_on {
+            if !goes_on || entries.is_drained() && self.look.clock.elapsed() >= self.look.until {
                 return Ok(false);
             }
         }
-        Ok(self.look.clock.elapsed() < self.look.until)
     }
 
-    async fn take_latest(&mut self, snapshot: &Snapshot, rows: impl Iterator<Item = Row>) -> Result<bool> {
+    async fn take_latest(&mut self, snapshot: &Snapshot, entries: Vec<Logged>) -> Result<bool> {
         let mut lsns = Vec::new();
         let mut candidates = Vec::new();
-        for (key, value) in rows {
-            let lsn = keys::log_lsn(&key)?;
-            for operation in LogEntry::decode(&value)?.operations {
+        for (lsn, entry) in entries {
+            for operation in entry.operations {
                 if shows(&operation) && self.keys.matches(&operation.key)? {
                     candidates.push(keys::with_header(self.core.uid, ITEMS, &operation.key));
                 }

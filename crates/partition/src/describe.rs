@@ -9,7 +9,8 @@ use crate::keys::{
     self, CHANGE_LOG, COUNTERS, CREATED, EXPIRY, HEADER, ITEMS, MARKERS, ORDINALS, POSTINGS, SIZES,
     UNIQUE_KEYS, VERSIONS, parse_item_key, parse_size_key, parse_unique_key,
 };
-use crate::log::entry::{ChangeKind, LogEntry};
+use crate::log::entries::logged;
+use crate::log::entry::ChangeKind;
 use crate::sizes::LogicalSize;
 
 /// The partition that a row belongs to; `None` for a key that no partition wrote.
@@ -72,7 +73,7 @@ fn described(key: &[u8], value: Option<&[u8]>, path_name: &dyn Fn(u64) -> Option
             let size = LogicalSize::decode(value).ok()?;
             format!("{} items, {} bytes", size.items, size.size_bytes)
         }
-        CHANGE_LOG => entry_words(value)?,
+        CHANGE_LOG => entry_words(key, value)?,
         UNIQUE_KEYS => format!("held by {:?}", String::from_utf8_lossy(value)),
         COUNTERS => format!("{} items", decode_counter(value).ok()?),
         MARKERS => format!("{} items", BuildMarker::decode(value).ok()?.items),
@@ -89,8 +90,8 @@ fn record_words(value: &[u8]) -> Option<String> {
     Some(format!("LSN {lsn}, {of}, {size} bytes{ttl}, {{{}}}", members(record.body)))
 }
 
-fn entry_words(value: &[u8]) -> Option<String> {
-    let entry = LogEntry::decode(value).ok()?;
+fn entry_words(key: &[u8], value: &[u8]) -> Option<String> {
+    let (_, entry) = logged(key, value).ok()?;
     let counters = entry.counters;
     let mut words = format!(
         "{} items, {} bytes, next ordinal {}",

@@ -20,6 +20,7 @@ use crate::invariants;
 use crate::item::{StoredItem, rendered_size};
 use crate::key_list::KeyList;
 use crate::keys::{self, HEADER};
+use crate::log::entries::logged;
 use crate::log::entry::{ChangeKind, Counters, LogEntry};
 use crate::log::invariants::{LogProblem, Page};
 use crate::log::marks::LogMarks;
@@ -129,7 +130,7 @@ impl Verifier<'_> {
         let mut scan = self.snapshot.scan(start..end, ScanOptions::SWEEP);
         while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
             for (key, value) in chunk {
-                let (lsn, entry) = (keys::log_lsn(&key)?, LogEntry::decode(&value));
+                let (lsn, entry) = (keys::log_lsn(&key)?, logged(&key, &value).map(|(_, entry)| entry));
                 let before = std::mem::replace(&mut self.report.last_lsn, lsn);
                 self.report.log_entries += 1;
                 for problem in page.next(lsn, entry.as_ref().ok()) {

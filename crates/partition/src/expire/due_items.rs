@@ -15,6 +15,8 @@
 //! by item as long as it lives. A partition that is made of others by a split, merge or move has a
 //! whole queue if all of them have.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use shardlake_document::{Envelope, Record};
 use shardlake_model::Result;
@@ -23,7 +25,9 @@ use shardlake_storage::{ScanOptions, Snapshot};
 use crate::due::Due;
 use crate::key_list::KeyList;
 use crate::keys::{self, EXPIRY, HEADER, ITEMS, PartitionUid};
-use crate::log::entry::{ChangeKind, LogEntry};
+use crate::log::entries::Entries;
+use crate::log::entry::ChangeKind;
+use crate::log::marks::LogMarks;
 use crate::shape::ContainerSchema;
 
 /// Items that one look meets. They are read at once, by a thread that serves clients.
@@ -56,8 +60,8 @@ pub(crate) struct Search<'a> {
     pub snapshot: Snapshot,
     pub shape: &'a ContainerSchema,
     pub now_seconds: u64,
-    /// The log is in the order of its times above this.
-    pub joined_to: u64,
+    /// Of the log, for this snapshot.
+    pub marks: Arc<LogMarks>,
     /// No item that uses the default is older in the log.
     pub log_from: u64,
     /// Items that one look meets.
@@ -141,27 +145,22 @@ impl Search<'_> {
         let mut found = Found::nothing(Place::End);
         let default_ttl = self.shape.default_ttl.unwrap_or(-1).max(0) as u64;
         let mut named: Vec<(u64, Vec<u8>)> = Vec::new();
-        let (_, end) = keys::space_range(self.uid, keys::CHANGE_LOG);
         let options = ScanOptions { limit: Some(self.items_max), ..ScanOptions::default() };
-        let mut scan = self.snapshot.scan(keys::log_key(self.uid, after + 1)..end, options);
+        let marks = self.marks.clone();
+        let mut log = Entries::behind(self.uid, &self.snapshot, marks, after, options);
         let (mut last, mut entries, mut is_over) = (after, 0, false);
-        'log: while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-            for (key, value) in rows {
-                let (lsn, entry) = (keys::log_lsn(&key)?, LogEntry::decode(&value)?);
-                let written = entry.timestamp_ms / 1000;
-                if lsn > self.joined_to && written.saturating_add(default_ttl) > self.now_seconds {
-                    found.due.oldest = written;
-                    is_over = true;
-                    break 'log;
-                }
-                let writes = |kind| matches!(kind, ChangeKind::Create | ChangeKind::Replace);
-                let operations = entry.operations.into_iter().filter(|operation| writes(operation.kind));
-                named.extend(operations.map(|operation| (lsn, operation.key)));
-                (last, entries) = (lsn, entries + 1);
-                if named.len() >= self.items_max {
-                    break 'log;
-                }
+        while named.len() < self.items_max {
+            let Some((lsn, entry)) = log.next(1, 1).await?.pop() else { break };
+            let written = entry.timestamp_ms / 1000;
+            if lsn > self.marks.joined_to && written.saturating_add(default_ttl) > self.now_seconds {
+                found.due.oldest = written;
+                is_over = true;
+                break;
             }
+            let writes = |kind| matches!(kind, ChangeKind::Create | ChangeKind::Replace);
+            let operations = entry.operations.into_iter().filter(|operation| writes(operation.kind));
+            named.extend(operations.map(|operation| (lsn, operation.key)));
+            (last, entries) = (lsn, entries + 1);
         }
         is_over |= entries < self.items_max && named.len() < self.items_max;
         for (lsn, key, item) in self.last_words(named).await? {
@@ -175,7 +174,7 @@ impl Search<'_> {
             found.due.note(&item);
             found.log_kept.get_or_insert(lsn - 1);
             // Its time is not before those of the ones behind it.
-            is_over |= lsn > self.joined_to;
+            is_over |= lsn > self.marks.joined_to;
         }
         found.log_to = last;
         if !is_over {

@@ -124,7 +124,8 @@ async fn look_for_due(
         snapshot: core.shard().snapshot(),
         shape,
         now_seconds: now.seconds(),
-        joined_to: core.past.marks().joined_to,
+        // Behind the snapshot: they hold for it.
+        marks: core.past.marks(),
         log_from: core.expiry.log_done.load(Ordering::Acquire),
         items_max,
     };

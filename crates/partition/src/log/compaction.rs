@@ -30,6 +30,7 @@ use shardlake_storage::{Batch, Row, ScanOptions, Snapshot};
 use crate::core::Core;
 use crate::key_list::KeyList;
 use crate::keys::{self, ITEMS};
+use crate::log::entries::logged;
 use crate::log::entry::{ChangeKind, LogEntry, LogOperation};
 use crate::log::marks::LogMarks;
 
@@ -164,7 +165,7 @@ async fn look(core: &Core, snapshot: &Snapshot, after: u64, to: u64, oldest_kept
     while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
         let (mut together, mut operations) = (Vec::new(), 0);
         for (key, value) in rows {
-            let entry = LogEntry::decode(&value)?;
+            let (_, entry) = logged(&key, &value)?;
             if entry.timestamp_ms > oldest_kept_ms {
                 step.too_young_ms = Some(entry.timestamp_ms);
                 look_at_all(core, snapshot, &mut step, together).await?;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `entry.rs` | the entry that every commit writes |
 //! | `round.rs`, `items_round.rs` | one view for followers: the changes of a span, the items of a span |
+//! | `entries.rs` | entries one after the other, checked: every reader is made of them |
 //! | `reader.rs` | pages of entries; the position of a partition |
 //! | `rewrite.rs` | entries that a split, merge or move rewrites |
 //! | `marks.rs` | how much of the past is kept |
@@ -12,6 +13,7 @@
 //! | `invariants.rs` | predicates that readers assert and `verify` reports |
 
 pub(crate) mod compaction;
+pub(crate) mod entries;
 pub(crate) mod entry;
 pub(crate) mod holds;
 #[cfg(test)]

@@ -8,8 +8,8 @@ use shardlake_storage::{ScanOptions, Snapshot, View};
 
 use crate::core::Core;
 use crate::keys::{self, PartitionUid};
+use crate::log::entries::{Entries, logged};
 use crate::log::entry::LogEntry;
-use crate::log::invariants;
 
 /// Entries of the log, without those that concern nothing in the span.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,32 +35,21 @@ pub(crate) async fn changes(
     let span = span.intersection(&core.epk_range);
     let (start, end) = (keys::item_key_bound_below(&span), keys::item_key_bound(&span));
     let is_inside = |key: &[u8]| key >= &start[..] && end.as_ref().is_none_or(|end| key < &end[..]);
-    let (_, log_end) = keys::space_range(core.uid, keys::CHANGE_LOG);
     let options = ScanOptions { limit: Some(entries_max), ..ScanOptions::default() };
-    let mut scan = snapshot.scan(keys::log_key(core.uid, after.saturating_add(1))..log_end, options);
-    let mut page = ChangePage { last_lsn: after, ..ChangePage::default() };
-    let mut looked_at = 0;
     // Read after the snapshot was taken: they hold for it.
     let marks = core.past.marks();
-    let mut check = invariants::Page::behind(&marks, after);
-    while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-        for (key, value) in rows {
-            looked_at += 1;
-            page.last_lsn = keys::log_lsn(&key)?;
-            let entry = LogEntry::decode(&value)?;
-            if let [problem, ..] = check.next(page.last_lsn, Some(&entry))[..] {
-                tracing::error!(
-                    partition = core.uid.0,
-                    lsn = page.last_lsn,
-                    ?problem,
-                    "the log contradicts itself: run verify"
-                );
-            }
-            let entry = entry.part(is_inside);
-            if !entry.operations.is_empty() {
-                page.entries.push((page.last_lsn, entry));
-            }
+    let mut entries = Entries::behind(core.uid, &snapshot, marks, after, options);
+    let mut page = ChangePage { last_lsn: after, ..ChangePage::default() };
+    let mut looked_at = 0;
+    loop {
+        let some = entries.next(entries_max, usize::MAX).await?;
+        if some.is_empty() {
+            break;
         }
+        looked_at += some.len();
+        page.last_lsn = entries.last_lsn();
+        let parts = some.into_iter().map(|(lsn, entry)| (lsn, entry.part(is_inside)));
+        page.entries.extend(parts.filter(|(_, entry)| !entry.operations.is_empty()));
     }
     page.is_last = looked_at < entries_max;
     Ok(page)
@@ -94,7 +83,7 @@ pub(crate) async fn last_entry(snapshot: &Snapshot, uid: PartitionUid) -> Result
     let options = ScanOptions { reverse: true, limit: Some(1), ..ScanOptions::default() };
     let mut scan = snapshot.scan(start..end, options);
     let last = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
-    last.map(|(key, value)| Ok((keys::log_lsn(&key)?, LogEntry::decode(&value)?))).transpose()
+    last.map(|(key, value)| logged(&key, &value)).transpose()
 }
 
 /// The first entry of a partition's log from an LSN on.
@@ -107,7 +96,7 @@ pub(crate) async fn first_entry_from(
     let options = ScanOptions { limit: Some(1), ..ScanOptions::default() };
     let mut scan = snapshot.scan(keys::log_key(core.uid, lsn)..end, options);
     let row = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
-    row.map(|(key, value)| Ok((keys::log_lsn(&key)?, LogEntry::decode(&value)?))).transpose()
+    row.map(|(key, value)| logged(&key, &value)).transpose()
 }
 
 /// Time of the first commit above an LSN; `None` where there is none.

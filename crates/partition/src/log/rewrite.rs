@@ -1,5 +1,7 @@
 //! Entries that a split, merge or move rewrites for the partitions that it makes.
 
+use shardlake_model::Result;
+
 use super::entry::LogEntry;
 
 impl LogEntry {
@@ -10,8 +12,14 @@ impl LogEntry {
     }
 
     /// One entry for two of one LSN, from partitions that become one.
-    pub(crate) fn join(&mut self, other: LogEntry) {
+    pub(super) fn join(&mut self, other: LogEntry) {
         self.timestamp_ms = self.timestamp_ms.max(other.timestamp_ms);
         self.operations.extend(other.operations);
+    }
+
+    /// [`LogEntry::join`] with an entry as it is stored.
+    pub(crate) fn join_stored(&mut self, other: &[u8]) -> Result<()> {
+        self.join(LogEntry::decode(other)?);
+        Ok(())
     }
 }

@@ -12,18 +12,17 @@
 //! A view keeps the files of its time from being reclaimed: rounds must not be held longer than
 //! their work takes.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use shardlake_document::Record;
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_routing::KeyRange;
 use shardlake_stdx::Timestamp;
-use shardlake_storage::{Row, Scan, ScanOptions, View};
+use shardlake_storage::{ScanOptions, View};
 
-use super::entry::{ChangeKind, LogEntry, LogOperation};
-use super::invariants::Page;
+use super::entries::Entries;
+use super::entry::{ChangeKind, LogOperation};
 use super::marks::LogMarks;
 use super::reader;
 use crate::core::Core;
@@ -177,14 +176,7 @@ pub struct Round {
     after: u64,
     images: Images,
     page_operations: usize,
-    /// In a mutex that is never locked, so that the round can be shared.
-    scan: Mutex<Scan>,
-    /// Entries that were read and belong to the next page.
-    rows: VecDeque<Row>,
-    /// Everything up to here was returned.
-    done: u64,
-    /// Time of the last entry, for the check of the next one.
-    last_ms: u64,
+    entries: Entries,
     state: State,
 }
 
@@ -236,21 +228,10 @@ impl Round {
         if after > view.upto {
             return Err(RoundError::Ahead { last: view.upto });
         }
-        let uid = view.core.uid;
-        let range = keys::log_key(uid, after.saturating_add(1))..keys::log_key(uid, view.upto + 1);
-        let scan = view.view.scan(range, ScanOptions::default());
-        let (rows, state) = (VecDeque::new(), State::Ready);
-        Ok(Round {
-            view,
-            after,
-            images: Images::None,
-            page_operations: PAGE_OPERATIONS,
-            scan: Mutex::new(scan),
-            rows,
-            done: after,
-            last_ms: 0,
-            state,
-        })
+        let marks = view.marks.clone();
+        let entries = Entries::behind(view.core.uid, &view.view, marks, after, ScanOptions::default());
+        let (images, page_operations, state) = (Images::None, PAGE_OPERATIONS, State::Ready);
+        Ok(Round { view, after, images, page_operations, entries, state })
     }
 
     /// With records. Before the first page.
@@ -305,11 +286,7 @@ impl Round {
         let changes = entries.into_iter().zip(images).map(|(found, (new, old))| found.change(new, old));
         let changes = changes.collect();
         self.state = State::Ready;
-        Ok(Some(RoundPage { changes, upto: self.done }))
-    }
-
-    fn scan(&mut self) -> &mut Scan {
-        self.scan.get_mut().unwrap_or_else(PoisonError::into_inner)
+        Ok(Some(RoundPage { changes, upto: self.entries.last_lsn() }))
     }
 
     /// Operations of whole commits inside the span.
@@ -318,28 +295,21 @@ impl Round {
             (keys::item_key_bound_below(&self.view.span), keys::item_key_bound(&self.view.span));
         let is_inside = |key: &[u8]| key >= &start[..] && end.as_ref().is_none_or(|end| key < &end[..]);
         let operations_max = self.view.core.usual_items_in(PAGE_BYTES).min(self.page_operations);
-        if self.rows.is_empty() {
-            let Some(rows) = self.scan().next_chunk().await.map_err(crate::storage_error)? else {
-                return Ok(None);
-            };
-            self.rows = rows.into();
+        let entries = self.entries.next(usize::MAX, operations_max).await?;
+        if let Some((lsn, problem)) = self.entries.problem() {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                format!("log entry {lsn} contradicts the ones before it ({problem:?}): run verify"),
+            ));
+        }
+        if entries.is_empty() {
+            return Ok(None);
         }
         let mut found = Vec::new();
-        let mut check = Page::behind(&self.view.marks, self.done).at(self.last_ms);
-        while found.len() < operations_max
-            && let Some((key, value)) = self.rows.pop_front()
-        {
-            let (lsn, entry) = (keys::log_lsn(&key)?, LogEntry::decode(&value)?);
-            if let [problem, ..] = check.next(lsn, Some(&entry))[..] {
-                return Err(Error::new(
-                    ErrorKind::Corrupt,
-                    format!("log entry {lsn} contradicts the ones before it ({problem:?}): run verify"),
-                ));
-            }
+        for (lsn, entry) in entries {
             let time = Timestamp(entry.timestamp_ms);
             let inside = entry.operations.into_iter().filter(|operation| is_inside(&operation.key));
             found.extend(inside.map(|operation| Found { lsn, time, operation }));
-            (self.done, self.last_ms) = (lsn, entry.timestamp_ms);
         }
         Ok(Some(found))
     }

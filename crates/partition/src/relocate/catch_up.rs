@@ -23,6 +23,7 @@ use crate::index::Maintained;
 use crate::item::StoredItem;
 use crate::key_list::KeyList;
 use crate::keys::{self, ITEMS, PartitionUid};
+use crate::log::entries::Entries;
 use crate::log::entry::{ChangeKind, Counters, LogEntry, LogOperation};
 use crate::origin::Origin;
 use crate::read_set::{Plan, ReadSet, Stop};
@@ -157,21 +158,17 @@ impl Relocation {
     async fn apply_entries(&mut self, source: usize, snapshot: &Snapshot, pace: &mut Pace) -> Result<bool> {
         let uid = self.sources[source].uid;
         let from = self.targets.iter().map(|target| target.state.positions[source]).min().unwrap_or(0);
-        let (_, end) = keys::space_range(uid, keys::CHANGE_LOG);
         let entries_max = pace.rows().min(ROUND_ENTRIES);
         let options = ScanOptions { limit: Some(entries_max), ..ScanOptions::SWEEP };
-        let mut scan = snapshot.scan(keys::log_key(uid, from + 1)..end, options);
+        let mut log = Entries::behind(uid, snapshot, self.sources[source].past.marks(), from, options);
         let (mut entries, mut operations) = (Vec::new(), 0);
-        while operations < ROUND_OPERATIONS
-            && let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)?
-        {
-            for (key, value) in rows {
-                if operations < ROUND_OPERATIONS {
-                    let entry = LogEntry::decode(&value)?;
-                    operations += entry.operations.len();
-                    entries.push((keys::log_lsn(&key)?, entry));
-                }
+        while operations < ROUND_OPERATIONS {
+            let some = log.next(entries_max, ROUND_OPERATIONS - operations).await?;
+            if some.is_empty() {
+                break;
             }
+            operations += some.iter().map(|(_, entry)| entry.operations.len()).sum::<usize>();
+            entries.extend(some);
         }
         if entries.is_empty() {
             return Ok(false);
@@ -253,7 +250,7 @@ impl Relocation {
         for ((lsn, entry), other) in written.zip(others) {
             let mut entry = entry.clone();
             if let Some(other) = other {
-                entry.join(LogEntry::decode(&other)?);
+                entry.join_stored(&other)?;
             }
             batch.put(keys::log_key(target.uid(), *lsn), entry.encode());
         }

@@ -16,7 +16,8 @@ use crate::item::StoredItem;
 use crate::keys::{
     self, CHANGE_LOG, CREATED, EXPIRY, HEADER, ITEMS, ORDINALS, POSTINGS, SIZES, UNIQUE_KEYS, VERSIONS,
 };
-use crate::log::entry::{Counters, LogEntry};
+use crate::log::entries::logged;
+use crate::log::entry::Counters;
 
 /// Rows collected for a target before they are handed to its load.
 const CHUNK_ROWS: usize = 512;
@@ -165,11 +166,11 @@ impl Relocation {
                 let size_bytes = value.len();
                 match space {
                     CHANGE_LOG => {
-                        let mut entry = LogEntry::decode(&value)?;
+                        let (_, mut entry) = logged(&key, &value)?;
                         for cursor in &mut cursors {
                             if cursor.rest() == Some(&key[HEADER..]) {
                                 let (_, value) = cursor.head.take().expect("it has that key");
-                                entry.join(LogEntry::decode(&value)?);
+                                entry.join_stored(&value)?;
                                 if !cursor.advance() {
                                     cursor.fill().await?;
                                 }
