@@ -1,22 +1,26 @@
 //! Holds on change logs: a follower that is stopped misses nothing, within bounds, whatever becomes of
 //! partitions and of the process.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 use shardlake_account::{
-    Account, ContainerHandle, KeyRange, ProjectionRule, ProjectionState, Shards, SplitAt, verify_shards,
+    Account, AccountOptions, ContainerHandle, KeyRange, ProjectionRule, ProjectionState, Shards, SplitAt,
+    verify_shards,
 };
 use shardlake_catalog::{HoldState, Holder, PlaceRecord};
-use shardlake_model::{ContainerDefinition, ErrorKind, PartitionKeyDefinition, RequestContext};
+use shardlake_change_log::{LogFollower, LogPosition, Needs, NextRound, PartRound};
+use shardlake_model::{ContainerDefinition, ErrorKind, Limits, PartitionKeyDefinition, RequestContext};
 use shardlake_partition::{ChangeKind, Image, Images, RoundError};
+use shardlake_stdx::Random;
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
 use shardlake_testkit::expects_log;
 
 use crate::support::json_door::{JsonDoor, KeyInput};
-use crate::support::{Fixture, eventually, memory_shards, none};
+use crate::support::{Fixture, eventually, json as json_of, memory_shards, none};
 
 const HOLDER: Holder = Holder::Analytics(1);
 
@@ -252,4 +256,134 @@ async fn holds_survive_a_kill_and_expired_items_wait_for_analytics_alone() {
     drop(fixture);
     let report = verify_shards(&shards, &|_| ()).await.expect("readable");
     assert_eq!(report.problem_count(), 0, "{report:?}");
+}
+
+/// A copy that applies every change of a container once: it would notice one that comes twice, or never.
+#[derive(Default)]
+struct Copy {
+    /// The LSN of each item's version, by its key in the log.
+    versions: BTreeMap<Vec<u8>, u64>,
+    deleted: u64,
+}
+
+impl Copy {
+    /// Applies all rounds that there are, and marks them as done.
+    async fn follow(&mut self, account: &Account, follower: &mut LogFollower) {
+        let router = account.router();
+        follower.look_again(router);
+        loop {
+            let PartRound { span, mut round } = match follower.next_round(router).await.expect("it is held") {
+                NextRound::End => return,
+                NextRound::Nothing => continue,
+                NextRound::Round(round) => round,
+            };
+            while let Some(page) = round.next_page().await.expect("nothing moves meanwhile") {
+                for change in page.changes {
+                    let before = self.versions.get(&change.key[..]).copied().unwrap_or(0);
+                    assert_eq!(before, change.previous_lsn, "{change:?}");
+                    match change.kind {
+                        ChangeKind::Create | ChangeKind::Replace => {
+                            self.versions.insert(change.key.to_vec(), change.lsn);
+                        }
+                        ChangeKind::Delete | ChangeKind::Expire => {
+                            self.versions.remove(&change.key[..]);
+                            self.deleted += 1;
+                        }
+                    }
+                }
+            }
+            round.durable().await.expect("in memory");
+            follower.done(&span, round.upto());
+        }
+    }
+}
+
+/// The ids of all items.
+async fn ids(fixture: &Fixture) -> Vec<String> {
+    let (mut found, mut next) = (Vec::new(), None);
+    loop {
+        let (account, ctx, c) = (&fixture.account, fixture.ctx(), container(&fixture.account));
+        let scope = shardlake_account::FeedScope::All;
+        let page = account.items().read_feed(&ctx, &c, scope, Some(-1), next.as_deref()).await.expect("read");
+        found.extend(page.items.iter().map(|item| json_of(item)["id"].as_str().expect("an id").to_owned()));
+        next = page.continuation;
+        if next.is_none() {
+            found.sort();
+            return found;
+        }
+    }
+}
+
+#[tokio::test]
+async fn follower_reads_every_change_once_through_splits_merges_and_restarts() {
+    let shard = memory_shards(1).await.first().clone();
+    let options = || {
+        let limits =
+            Limits { change_log_entries_kept: 3, change_log_operations_in_vain: 20, ..Limits::default() };
+        AccountOptions { limits, ..AccountOptions::default() }
+    };
+    let random = Random::seeded(7);
+    let mut fixture = Fixture::over_with(&shard, options()).await;
+    fixture.container(400).await;
+    let rid = container(&fixture.account).entry.record.container.rid;
+    let mut position = LogPosition::beginning();
+    fixture.account.router().hold_log(rid, HOLDER, position.records()).await.expect("held");
+    let (mut copy, mut expected) = (Copy::default(), BTreeMap::new());
+    let (mut deleted, mut moves, mut restarts) = (0, 0, 0);
+    for _ in 0..60 {
+        for _ in 0..random.below(40) {
+            let id = random.below(25);
+            let c = container(&fixture.account);
+            if random.below(3) == 0 && expected.remove(&id).is_some() {
+                delete(&fixture, &c, id).await;
+                deleted += 1;
+            } else {
+                put(&fixture, &c, id).await;
+                expected.insert(id, ());
+            }
+        }
+        let (account, c) = (&fixture.account, container(&fixture.account));
+        match random.below(6) {
+            0 => {
+                let ids: Vec<u32> = c.partition_key_ranges().iter().map(|range| range.id).collect();
+                let maintenance = account.maintenance();
+                let ticket = match ids.as_slice() {
+                    [one] => maintenance.split(&c, *one, SplitAt::Middle).await.expect("begun"),
+                    several => maintenance.merge(&c, several).await.expect("begun"),
+                };
+                ticket.finished().await.expect("moved");
+                moves += 1;
+            }
+            1 => {
+                drop(fixture);
+                fixture = Fixture::over_with(&shard, options()).await;
+                restarts += 1;
+            }
+            _ => {}
+        }
+        let account = &fixture.account;
+        if random.below(2) == 0 {
+            let mut follower = LogFollower::open(rid, position.clone(), Needs::EveryChange);
+            copy.follow(account, &mut follower).await;
+            position = follower.position().clone();
+            assert_eq!(account.router().move_hold(rid, HOLDER, position.records()), Some(HoldState::Held));
+        }
+        if random.below(3) == 0 {
+            account.maintenance().store_log_holds().await.expect("stored");
+        }
+        account.maintenance().compact_change_logs().await.expect("compacted");
+    }
+    let mut follower = LogFollower::open(rid, position.clone(), Needs::EveryChange);
+    copy.follow(&fixture.account, &mut follower).await;
+    assert_eq!((copy.deleted, copy.versions.len()), (deleted, expected.len()));
+    let mut known: Vec<String> = expected.keys().map(u64::to_string).collect();
+    known.sort();
+    assert_eq!(ids(&fixture).await, known);
+    assert!(
+        moves > 4 && restarts > 4 && deleted > 100,
+        "{moves} moves, {restarts} restarts, {deleted} deleted"
+    );
+    // A commit ends the wait for it.
+    put(&fixture, &container(&fixture.account), 0).await;
+    follower.wait(fixture.account.router()).await;
 }
