@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::path::is_single;
-use super::ranges::ValueSet;
+use super::ranges::{ValueSet, are_ascending};
 use super::{IndexFilter, IndexRef, Leaf, LookupClass, ValueRange};
 
 /// A plan of a condition, and whether it is exactly equivalent to the condition.
@@ -124,6 +124,8 @@ fn intersections(mut leaves: Vec<Leaf>) -> Vec<Leaf> {
 
 /// At most one of them has a test.
 fn intersection(left: Leaf, right: Leaf) -> Leaf {
+    debug_assert_eq!(left.index, right.index, "only conditions on one index are joined");
+    debug_assert!(left.test.is_none() || right.test.is_none(), "a lookup has one test of its values");
     let set = set_of(&left).intersect(&set_of(&right));
     debug_assert!(are_ascending(&set.ranges), "the ranges of a leaf are disjoint and ascend");
     let narrower = left.class.min(right.class);
@@ -133,15 +135,15 @@ fn intersection(left: Leaf, right: Leaf) -> Leaf {
     Leaf { index: left.index, ranges: set.ranges, test, precise: set.precise, class }
 }
 
-fn are_ascending(ranges: &[ValueRange]) -> bool {
-    ranges.windows(2).all(|pair| pair[0].end <= pair[1].start)
-}
-
 fn union(leaves: Vec<Leaf>) -> Vec<Leaf> {
     if leaves.len() < 2 {
         return leaves;
     }
     let Some(index) = leaves.first().map(|leaf| leaf.index.clone()) else { return leaves };
+    debug_assert!(
+        leaves.iter().all(|leaf| leaf.index == index && leaf.test.is_none()),
+        "only plain conditions on one index are joined"
+    );
     let class = leaves.iter().map(|leaf| leaf.class).max().unwrap_or(LookupClass::Seek);
     let set = ValueSet::union(leaves.iter().map(set_of));
     debug_assert!(are_ascending(&set.ranges), "the ranges of a leaf are disjoint and ascend");
@@ -165,12 +167,14 @@ fn bound(filter: &mut IndexFilter) -> bool {
         IndexFilter::Everything | IndexFilter::Nothing => true,
         IndexFilter::Leaf(leaf) if leaf.ranges.len() <= RANGES_MAX => true,
         IndexFilter::Leaf(leaf) => {
+            debug_assert!(are_ascending(&leaf.ranges), "the ranges of a leaf are disjoint and ascend");
             let together = leaf.ranges.len().div_ceil(RANGES_MAX);
             let hull = |ranges: &[ValueRange]| ValueRange {
                 start: ranges[0].start.clone(),
                 end: ranges[ranges.len() - 1].end.clone(),
             };
             leaf.ranges = leaf.ranges.chunks(together).map(hull).collect();
+            assert!(leaf.ranges.len() <= RANGES_MAX, "the ranges of a lookup are bounded");
             (leaf.precise, leaf.class) = (false, leaf.class.max(LookupClass::PreciseScan));
             false
         }

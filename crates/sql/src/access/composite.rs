@@ -51,10 +51,12 @@ pub(super) struct Covered {
 
 pub(super) fn covered(candidate: &CompositeSchema, leaves: &[&Leaf]) -> Covered {
     let fixed = fixed_members(candidate, leaves);
+    assert!(fixed.len() <= candidate.members.len(), "a composite covers no more than its members");
     let prefix = fixed.concat();
     let next = candidate.members.get(fixed.len());
     let ranged = next.and_then(|(names, descending)| {
         let leaf = on_path(leaves, names).find(|leaf| leaf.ranges.len() == 1)?;
+        debug_assert!(fixed.len() < candidate.members.len(), "a range follows the fixed members");
         Some((placed(&prefix, &leaf.ranges[0], *descending != candidate.members[0].1), leaf))
     });
     match ranged {

@@ -11,7 +11,7 @@ use shardlake_model::IndexPathSegment;
 
 use super::combine::{NEVER, Planned, UNKNOWN, all, any};
 use super::path::{Paths, as_test, is_single, names};
-use super::ranges::ValueSet;
+use super::ranges::{ValueSet, are_ascending};
 use super::{IndexFilter, IndexRef, IndexSchema, Leaf, LookupClass, ValueTest};
 use crate::bound::Expression;
 use crate::functions::Function;
@@ -235,6 +235,8 @@ impl<'a> Planner<'a> {
         if path.is_empty() || !is_indexed(self.schema, &path) {
             return UNKNOWN;
         }
+        debug_assert!(are_ascending(&set.ranges), "the ranges of a leaf are disjoint and ascend");
+        debug_assert!(set.ranges.iter().all(|range| range.start < range.end), "no range of a leaf is empty");
         let precise = set.precise;
         let leaf = Leaf { index: IndexRef::Path(path), ranges: set.ranges, test, precise, class };
         (IndexFilter::Leaf(leaf), precise)

@@ -139,6 +139,10 @@ fn composite_access(
         let covered = composite::covered(candidate, &leaves);
         for skipped in (0..=covered.fixed.len()).rev() {
             let behind = candidate.members.get(skipped..skipped + keys.len());
+            assert!(
+                behind.is_none_or(|behind| behind.len() == keys.len()),
+                "an order is of the query's keys"
+            );
             let Some(opposite) = behind.and_then(|members| direction(members, keys)) else { continue };
             if keys.len() == 1 && skipped == 0 {
                 continue;

@@ -80,6 +80,7 @@ impl ValueSet {
             bytes.pop();
         }
         let end = successor(&bytes);
+        debug_assert!(bytes < end, "some text starts with each start");
         ValueSet { ranges: vec![ValueRange { start: bytes, end }], precise }
     }
 
@@ -95,6 +96,7 @@ impl ValueSet {
 
     /// The defined values outside the set. For a set that is not precise, all defined values may be outside.
     pub fn complement(&self) -> ValueSet {
+        debug_assert!(are_ascending(&self.ranges), "the ranges of a set are disjoint and ascend");
         if !self.precise {
             return ValueSet { precise: false, ..ValueSet::defined() };
         }
@@ -127,6 +129,7 @@ impl ValueSet {
                 right.next()
             };
         }
+        debug_assert!(are_ascending(&ranges), "the ranges of a set are disjoint and ascend");
         ValueSet { ranges, precise: self.precise && other.precise }
     }
 
@@ -185,7 +188,13 @@ fn merged(mut ranges: Vec<ValueRange>) -> Vec<ValueRange> {
             _ => merged.push(range),
         }
     }
+    debug_assert!(are_ascending(&merged), "the ranges of a set are disjoint and ascend");
     merged
+}
+
+/// Whether the ranges are disjoint and in order.
+pub(super) fn are_ascending(ranges: &[ValueRange]) -> bool {
+    ranges.windows(2).all(|pair| pair[0].end <= pair[1].start)
 }
 
 fn is_point(range: &ValueRange) -> bool {

@@ -32,6 +32,7 @@ mod expression;
 mod fold;
 mod from;
 mod grouping;
+mod invariants;
 mod order;
 mod plain_filter;
 mod query;
@@ -69,7 +70,7 @@ pub(crate) fn bind(
     let mut binder = Binder::new(text, environment);
     let query = binder.query(query, Level::Outermost);
     let query = binder.finish(query)?;
-    finish(query, environment.computed)
+    finish(query, binder.slots, environment.computed)
 }
 
 /// `SELECT *` without a `FROM`; reported instead of all other mistakes.
@@ -114,15 +115,22 @@ pub(crate) fn bind_condition(
     let mut binder = Binder::new(text, environment);
     let query = binder.condition(from, condition);
     let query = binder.finish(query)?;
-    finish(query, environment.computed)
+    finish(query, binder.slots, environment.computed)
 }
 
-fn finish(mut query: BoundQuery, computed: &ComputedProperties) -> Result<BoundQuery, SqlError> {
+fn finish(
+    mut query: BoundQuery,
+    slots: usize,
+    computed: &ComputedProperties,
+) -> Result<BoundQuery, SqlError> {
     simplify::simplify(&mut query);
     order::check(&mut query, computed)?;
     computed.substitute(&mut query);
     user_defined::call_last(&mut query);
     early::find_early_tests(&mut query);
     query.plain_filter = Prepared(query.filter.as_ref().and_then(plain_filter).map(Arc::new));
+    if cfg!(debug_assertions) {
+        invariants::check(&query, slots);
+    }
     Ok(query)
 }

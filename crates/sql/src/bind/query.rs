@@ -8,7 +8,7 @@ use crate::error::Rule;
 use crate::syntax::ast::{self, CountValue, OrderBy, SubqueryKind, UnaryOperator};
 
 /// `TOP`, `OFFSET` and `LIMIT` stay below this.
-const COUNT_LIMIT: u64 = 1 << 32;
+pub(super) const COUNT_LIMIT: u64 = 1 << 32;
 
 impl Binder<'_> {
     pub(super) fn query(&mut self, query: &ast::Query, level: Level) -> BoundQuery {

@@ -136,6 +136,11 @@ impl Collector {
         ordinal: u64,
         row_in_item: u64,
     ) -> Result<(), SqlError> {
+        debug_assert_eq!(
+            query.grouping.is_some(),
+            matches!(self.kind, Kind::Groups(_)),
+            "rows are collected in groups exactly where the query has groups"
+        );
         match (&query.grouping, &mut self.kind) {
             (Some(grouping), Kind::Groups(groups)) => groups.add(query, grouping, row, &self.resume),
             _ => self.add_row(query, row, u128::from(ordinal) << 64 | u128::from(row_in_item)),
@@ -320,7 +325,8 @@ impl Collector {
         let Kind::Rows { entries, by_hash, smallest_lost } = &mut self.kind else { return Ok(()) };
         self.size_bytes += text.len();
         self.appeared += 1;
-        entries.insert(key, Entry { text, appeared: self.appeared });
+        let replaced = entries.insert(key, Entry { text, appeared: self.appeared });
+        debug_assert!(replaced.is_none(), "each collected row has its own place");
         if self.keeps_all && self.size_bytes > MEMORY_BYTES_MAX {
             return Err(SqlError::TooManyGroups);
         }
@@ -338,6 +344,12 @@ impl Collector {
             *smallest_lost = Some(key);
             self.overflowed = true;
         }
+        assert!(entries.len() <= self.entries_max, "a page collects no more rows than it can use");
+        debug_assert!(!entries.is_empty() || self.size_bytes == 0, "the bytes of each row are counted");
+        debug_assert!(
+            smallest_lost.as_ref().zip(entries.last_key_value()).is_none_or(|(lost, (last, _))| last < lost),
+            "kept rows are before all rows that were dropped"
+        );
         if by_hash.as_ref().is_some_and(|by_hash| by_hash.len() > MEMORY_BYTES_MAX / 64) {
             return Err(SqlError::TooManyGroups);
         }
@@ -396,6 +408,8 @@ impl Collector {
             };
             (last, out) = (Some(key), out + 1);
         }
+        assert!(rows.len() <= self.limits.rows, "a page has no more rows than its limit");
+        assert!(state.skip <= to_skip, "rows are skipped once");
         let is_over = !self.overflowed || state.left == Some(0);
         if is_over {
             let skipped = to_skip - state.skip;

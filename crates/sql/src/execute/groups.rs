@@ -101,6 +101,7 @@ impl Groups {
         self.appeared += 1;
         let (is_new, appeared) = (!self.found.contains_key(&place), self.appeared);
         let group = self.found.entry(place).or_insert_with(|| Group::new(keys, grouping, appeared));
+        assert_eq!(group.accumulators.len(), grouping.aggregates.len(), "a group has each aggregate");
         let before: usize = group.accumulators.iter().map(Accumulator::size).sum();
         for (aggregate, accumulator) in grouping.aggregates.iter().zip(&mut group.accumulators) {
             let argument = evaluate(&aggregate.argument, row)?;
@@ -140,6 +141,11 @@ impl Groups {
         }
         match self.found.get_mut(&place) {
             Some(own) => {
+                assert_eq!(
+                    own.accumulators.len(),
+                    group.accumulators.len(),
+                    "groups of one query have the same aggregates"
+                );
                 for (own, other) in own.accumulators.iter_mut().zip(group.accumulators) {
                     own.merge(other)?;
                 }
@@ -177,6 +183,7 @@ impl Groups {
             self.size_bytes -= (group.size() + held).min(self.size_bytes);
             self.smallest_lost = Some(lost);
         }
+        assert!(self.found.len() <= entries_max, "a page collects no more groups than it can use");
         Ok(())
     }
 

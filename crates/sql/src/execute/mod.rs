@@ -480,6 +480,7 @@ impl Execution {
 
     /// Counts matching items; only for a query whose result depends only on their number.
     pub fn push_count(&mut self, items: u64) {
+        debug_assert!(self.collector.is_some(), "counts are added to a page that collects");
         if let Some(collector) = &mut self.collector {
             collector.add_count(&self.query, items);
         }
@@ -595,5 +596,6 @@ fn stream(
     if flow == Flow::PageFull {
         state.rows_of_item = (ordinal, seen);
     }
+    assert!(rows.len() <= limits.rows, "a page has no more rows than its limit");
     Ok(flow)
 }

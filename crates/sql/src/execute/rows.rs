@@ -126,6 +126,10 @@ impl Rows {
             self.size_bytes += other.size_bytes;
             let parts = other.parts.into_iter();
             self.parts.extend(parts.map(|part| RowsPart { first: part.first + before, ..part }));
+            debug_assert!(
+                self.parts.is_sorted_by(|left, right| left.first < right.first),
+                "the parts of a page are in the order of their rows"
+            );
         }
     }
 
@@ -140,6 +144,7 @@ impl Rows {
     /// Ends a row after the last write into the open part.
     fn close_row(&mut self, row_bytes: usize) {
         let part = self.parts.last_mut().expect("a row was written into a part");
+        assert!(part.text.len() >= row_bytes, "a row is written before it is counted");
         part.ends.push(part.text.len());
         self.len += 1;
         self.size_bytes += row_bytes;

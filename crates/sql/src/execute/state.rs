@@ -154,6 +154,7 @@ impl State {
                 out.byte(1).be(*hash);
             }
             Resume::Sorted { keys, tie, done } => {
+                assert!(u8::try_from(keys.len()).is_ok(), "a position has few sort keys");
                 out.byte(2).be(*tie).be(*done).byte(keys.len() as u8);
                 keys.iter().for_each(|key| write_key(key, &mut out));
             }
@@ -178,6 +179,7 @@ pub(crate) fn write_key(key: &ResumeKey, out: &mut Writer) {
             (0, bytes)
         }
     };
+    assert!(u16::try_from(bytes.len()).is_ok(), "a sort key in a position is cut to its limit");
     out.byte(kind).be(bytes.len() as u16).bytes(&bytes);
 }
 

@@ -107,6 +107,11 @@ impl<'q> Collect<'q> {
             self.size_bytes -= row.len() + ENTRY_BYTES;
             self.lost = Some(lost);
         }
+        assert!(entries.len() <= self.entries_max, "a merge collects no more rows than it can use");
+        debug_assert!(
+            self.lost.zip(entries.last_key_value()).is_none_or(|(lost, (last, _))| *last < lost),
+            "kept rows are before all rows that were dropped"
+        );
         Ok(())
     }
 

@@ -169,6 +169,7 @@ impl<'q> Merger<'q> {
 
     /// The next rows of a needed source. `next` is the source's continuation; `None` at its end.
     pub fn feed(&mut self, source: usize, rows: &Rows, next: Option<Vec<u8>>) -> Result<(), SqlError> {
+        debug_assert!(self.needs().contains(&source), "a source is read only when rows are needed");
         match &mut self.kind {
             Kind::Collect(collect) => {
                 self.sources[source].skip_to(next);
@@ -221,7 +222,8 @@ impl<'q> Merger<'q> {
                 .map(|source| Resume::Drain { source: current as u16, cursor: source.cursor() }),
             Kind::Ordered(ordered) => Some(ordered.resume(&self.sources)),
         };
-        let Output { rows, skip, left, .. } = self.output;
+        let Output { rows, skip, left, limits, .. } = self.output;
+        assert!(rows.len() <= limits.rows, "a merged page has no more rows than its limit");
         let sources = self.sources.len() as u16;
         let state = resume.map(|resume| State { sources, skip, left, resume }.encode());
         Ok(MergedPage { rows, state })

@@ -95,6 +95,7 @@ impl<'q> Ordered<'q> {
     }
 
     pub fn advance(&mut self, sources: &mut [Source], output: &mut Output) -> Result<(), SqlError> {
+        assert_eq!(self.heads.len(), sources.len(), "each source has its next row");
         while !output.is_done() && self.fill_heads(sources)? {
             let Some(first) = self.first() else { break };
             if !self.take(first, &sources[first], output)? {
@@ -202,6 +203,7 @@ impl<'q> Ordered<'q> {
 
     fn goes_on_alike(&self, left: &[SortValue], right: &[SortValue]) -> bool {
         let used = self.keys_used();
+        assert!(used <= left.len() && left.len() == right.len(), "rows of one query have the same sort keys");
         let (keys, _) = places(&left[..used]);
         keys.iter().zip(right).all(|(key, value)| key.compare(&by_type(value)).is_eq())
     }

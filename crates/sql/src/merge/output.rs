@@ -52,6 +52,7 @@ impl Output {
             return false;
         }
         self.rows.push_text(row);
+        assert!(self.rows.len() <= self.limits.rows.max(1), "a merged page has no more rows than its limit");
         self.left = self.left.map(|left| left - 1);
         true
     }

@@ -48,6 +48,7 @@ impl Source {
         let passed = self.to_pass.min(rows.len() as u64);
         self.to_pass -= passed;
         self.at = passed as usize;
+        assert!(self.at <= rows.len(), "a merge resumes within the rows of its source");
         self.chunk = rows.clone();
     }
 
@@ -57,6 +58,7 @@ impl Source {
     }
 
     pub fn consume(&mut self) {
+        debug_assert!(self.row().is_some(), "only a row that is there is consumed");
         self.at += 1;
     }
 

@@ -24,6 +24,8 @@ const KEY_BYTES_MAX: usize = 200;
 /// A longer position of a source is replaced by counting rows.
 const POSITION_BYTES_MAX: usize = 280;
 const NO_POSITION: u16 = u16::MAX;
+const _: () =
+    assert!(POSITION_BYTES_MAX < NO_POSITION as usize, "the length of a position is never that of none");
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct State {
@@ -84,6 +86,7 @@ impl State {
         match &self.resume {
             Resume::Drain { source, cursor } => write_place(*source, cursor, out.byte(0)),
             Resume::Ordered { keys, at } => {
+                assert!(u8::try_from(keys.len()).is_ok(), "a position has few sort keys");
                 out.byte(1).byte(keys.len() as u8);
                 keys.iter().for_each(|key| write_key(key, &mut out));
                 match at {
@@ -113,6 +116,8 @@ impl State {
 }
 
 fn write_place(source: u16, cursor: &Cursor, out: &mut Writer) {
+    let has_room = |position: &Vec<u8>| position.len() < usize::from(NO_POSITION);
+    assert!(cursor.position.as_ref().is_none_or(has_room), "the length of a position fits its field");
     out.be(source);
     match &cursor.position {
         Some(position) => out.be(position.len() as u16).bytes(position),

@@ -34,6 +34,7 @@ impl KeySet {
     /// The keys whose component `at` is one of the given ones.
     pub fn of(components: usize, at: usize, values: impl IntoIterator<Item = KeyComponent>) -> KeySet {
         let box_of = |value| {
+            assert!(at < components, "a fixed component is one of the key's");
             let mut fixed = vec![None; components];
             fixed[at] = Some(value);
             fixed
@@ -52,6 +53,12 @@ impl KeySet {
                 return KeySet::all(first.len());
             }
         }
+        let boxes = &union.boxes;
+        assert!(boxes.len() <= BOXES_MAX, "sets of keys are bounded");
+        debug_assert!(
+            boxes.windows(2).all(|pair| pair[0].len() == pair[1].len()),
+            "keys of one container have the same components"
+        );
         union
     }
 
@@ -92,6 +99,10 @@ impl KeySet {
             let covered = (1..=identity.len()).any(|length| seen.contains(&identity[..length]));
             !covered && seen.insert(identity)
         });
+        debug_assert!(
+            keys.iter().all(|key| !key.is_empty()),
+            "a filter by keys names at least one component"
+        );
         KeyFilter::Keys(keys.into_iter().map(PartitionKey).collect())
     }
 

@@ -73,6 +73,8 @@ impl<'t> Lexer<'t> {
             }
             _ => self.symbol(),
         };
+        debug_assert!(self.at > start, "each token has characters, so that a text ends");
+        debug_assert!(self.text.is_char_boundary(self.at), "a token ends between characters");
         Token { kind, start, end: self.at }
     }
 

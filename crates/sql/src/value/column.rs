@@ -47,6 +47,7 @@ impl ScalarColumn {
             column.cells.push(cell);
         }
         column.texts.shrink_to_fit();
+        assert!(column.size_bytes() <= size_bytes_max, "a column stays within its memory");
         Some(column)
     }
 

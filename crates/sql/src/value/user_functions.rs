@@ -211,6 +211,7 @@ impl Batch {
             self.size_bytes += size_bytes + size_of::<Arguments>();
             items.push(self.item);
             rows.push(arguments);
+            assert_eq!(items.len(), rows.len(), "each gathered call belongs to one item");
         }
         SqlError::AwaitsUserFunction
     }
@@ -222,6 +223,7 @@ impl Calls {
         let mut goes_on = !batch.lists.is_empty();
         for (name, items, rows) in batch.lists {
             let wanted = rows.len();
+            assert_eq!(items.len(), wanted, "each gathered call belongs to one item");
             let answers = match self.functions.call(&name, &rows) {
                 Ok(answers) => answers,
                 Err(error) => {
