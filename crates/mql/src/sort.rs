@@ -140,6 +140,8 @@ impl SortPattern {
     }
 
     pub fn compare_keys(&self, left: &SortKey, right: &SortKey) -> Ordering {
+        debug_assert_eq!(left.0.len(), self.fields.len(), "a sort key has each field of its pattern");
+        debug_assert_eq!(right.0.len(), self.fields.len(), "a sort key has each field of its pattern");
         for ((field, left), right) in self.fields.iter().zip(&left.0).zip(&right.0) {
             let order = order::compare(left, right);
             let order = if field.descending { order.reverse() } else { order };

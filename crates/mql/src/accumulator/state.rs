@@ -118,6 +118,10 @@ impl State {
                 if self.values.len() > self.count {
                     self.values.pop_front();
                 }
+                assert!(
+                    self.values.len() <= self.count,
+                    "an accumulator keeps no more than it was asked for"
+                );
             }
             Kind::LeastN | Kind::GreatestN if !value.is_nullish() => self.add_extreme_n(value),
             Kind::Top { .. } => self.add_top(value.or_null(), document)?,
@@ -184,6 +188,11 @@ impl State {
             let (key, value) = self.sorted.remove(at);
             self.bytes = self.bytes.saturating_sub(bytes_of(&key, &value));
         }
+        debug_assert!(self.sorted.len() <= self.count, "an accumulator keeps no more than it was asked for");
+        debug_assert!(
+            self.sorted.is_sorted_by(|(left, _), (right, _)| order.compare_keys(left, right).is_le()),
+            "the kept values are in their order"
+        );
         Ok(())
     }
 

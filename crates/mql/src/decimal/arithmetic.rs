@@ -228,6 +228,7 @@ type Finite = (bool, u128, i32);
 
 fn add_finite(left: Finite, right: Finite) -> Decimal {
     let (high, low) = if left.2 >= right.2 { (left, right) } else { (right, left) };
+    assert!(low.2 <= high.2, "terms are added from the lower exponent");
     if high.1 == 0 || low.1 == 0 {
         return add_zero(high, low);
     }

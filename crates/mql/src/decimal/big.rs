@@ -95,6 +95,7 @@ impl Big {
             }
             limbs.push(difference as u32);
         }
+        assert_eq!(borrow, 0, "only a number that is no larger is subtracted");
         Big(limbs).trim()
     }
 
@@ -122,6 +123,7 @@ impl Big {
 
     /// Quotient and remainder; the divisor is not zero.
     pub fn divide(&self, divisor: &Big) -> (Big, Big) {
+        assert!(!divisor.is_zero(), "numbers are divided by zero nowhere");
         if self < divisor {
             return (Big::zero(), self.clone());
         }
@@ -129,7 +131,10 @@ impl Big {
             let (quotient, rest) = self.divide_small(single);
             return (quotient, Big::from_u128(u128::from(rest)));
         }
-        self.divide_long(divisor)
+        let (quotient, rest) = self.divide_long(divisor);
+        debug_assert!(rest < *divisor, "the rest of a division is below its divisor");
+        debug_assert_eq!(quotient.mul(divisor).add(&rest), *self, "a division loses nothing");
+        (quotient, rest)
     }
 
     pub fn divide_small(&self, divisor: u32) -> (Big, u32) {
@@ -167,6 +172,7 @@ impl Big {
                 guess -= 1;
                 add_back(&mut rest[at..=at + size], &divisor_scaled.0);
             }
+            assert!(guess < BASE, "each place of a quotient has one digit");
             quotient[at] = guess as u32;
         }
         (Big(quotient).trim(), Big(rest).trim().divide_small(scale).0)
@@ -181,6 +187,7 @@ impl Big {
         loop {
             let next = guess.add(&self.divide(&guess).0).divide_small(2).0;
             if next >= guess {
+                debug_assert!(guess.mul(&guess) <= *self, "a root is rounded down");
                 return guess;
             }
             guess = next;

@@ -67,7 +67,11 @@ impl Decimal {
 
     /// A value of at most 34 digits whose exponent is in range.
     fn pack(negative: bool, coefficient: u128, exponent: i32) -> Decimal {
-        debug_assert!(coefficient < 10u128.pow(DIGITS as u32));
+        debug_assert!(coefficient < 10u128.pow(DIGITS as u32), "a decimal has at most 34 digits");
+        assert!(
+            (EXPONENT_MIN..=EXPONENT_MAX).contains(&exponent),
+            "the exponent of a decimal fits its field"
+        );
         let biased = (exponent - EXPONENT_MIN) as u128;
         Decimal((u128::from(negative) << 127 | biased << 113 | coefficient).to_le_bytes())
     }
@@ -97,6 +101,7 @@ impl Decimal {
             kept = kept.mul_pow10(more);
             exponent = i64::from(EXPONENT_MAX);
         }
+        assert!(kept.digits() <= DIGITS, "rounding leaves at most 34 digits");
         Decimal::pack(negative, kept.to_u128().unwrap_or(0), exponent as i32)
     }
 
@@ -169,6 +174,7 @@ fn round_half_even(value: &Big, drop: usize, sticky: bool) -> Big {
     if drop > value.digits() + 1 {
         return Big::zero();
     }
+    assert!(drop > 0, "rounding drops a digit");
     let (quotient, rest) = value.divide(&Big::pow10(drop));
     let half = Big::pow10(drop - 1).mul(&Big::from_u128(5));
     let up = match rest.cmp(&half) {

@@ -38,13 +38,33 @@ pub(super) struct Program {
     pub slots: usize,
 }
 
+impl Program {
+    /// Whether the places that a step names are within the program.
+    fn has(&self, step: &Step) -> bool {
+        let is_step = |place: usize| place < self.steps.len();
+        match step {
+            Step::Save(slot) | Step::Progress(slot) => *slot < self.slots,
+            Step::Split(first, second) => is_step(*first) && is_step(*second),
+            Step::Jump(end) | Step::Look { end, .. } | Step::Atomic { end } => is_step(*end),
+            Step::BackReference(group, _) => *group <= self.groups,
+            Step::Char(..) | Step::Class(_) | Step::Assert(_) | Step::Match => true,
+        }
+    }
+}
+
 pub(super) fn compile(tree: &Tree) -> Result<Program, String> {
     let mut compiler = Compiler { steps: Vec::new(), slots: 2 * (tree.groups + 1) };
     compiler.add(Step::Save(0))?;
     compiler.node(&tree.root)?;
     compiler.add(Step::Save(1))?;
     compiler.add(Step::Match)?;
-    Ok(Program { steps: compiler.steps, groups: tree.groups, slots: compiler.slots })
+    let program = Program { steps: compiler.steps, groups: tree.groups, slots: compiler.slots };
+    debug_assert!(
+        program.steps.iter().all(|step| program.has(step)),
+        "each step leads to steps and slots that exist"
+    );
+    assert!(matches!(program.steps.last(), Some(Step::Match)), "a program ends with a match");
+    Ok(program)
 }
 
 struct Compiler {

@@ -28,6 +28,7 @@ enum Back {
 }
 
 pub(super) fn find(program: &Program, text: &str, start: usize) -> Result<Option<Found>, String> {
+    assert!(text.is_char_boundary(start), "a search begins between characters");
     let mut run = Run { program, text, slots: vec![None; program.slots], taken: 0 };
     let starts = text[start..].char_indices().map(|(at, _)| start + at).chain([text.len()]);
     for at in starts {
@@ -69,6 +70,7 @@ impl Run<'_> {
     ) -> Result<Option<usize>, String> {
         let program = self.program;
         loop {
+            debug_assert!(self.text.is_char_boundary(at), "a match moves by whole characters");
             self.taken += 1;
             if self.taken > STEPS_MAX {
                 return Err("match limit exceeded".into());

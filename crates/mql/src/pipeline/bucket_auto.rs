@@ -192,9 +192,11 @@ impl BucketAutoRun {
                     self.rows.get(end).map_or_else(|| self.rows[total - 1].0.clone(), |(key, _)| key.clone())
                 }
             };
+            assert!(start < end && end <= total, "each bucket has a document");
             buckets.push((end, low, high));
             start = end;
         }
+        assert!(buckets.len() <= self.stage.buckets, "there are no more buckets than were asked for");
         buckets
     }
 }

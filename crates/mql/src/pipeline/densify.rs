@@ -207,6 +207,10 @@ impl DensifyRun {
         out: &mut Vec<Value>,
     ) -> Result<()> {
         let mut rows = rows.into_iter().peekable();
+        debug_assert!(
+            rows.clone().is_sorted_by(|left, right| order::compare(&left.0, &right.0).is_le()),
+            "the documents of a sequence are in its order"
+        );
         let (mut steps, mut before) = (0, Value::MinKey);
         loop {
             let place = self.place(&low, steps)?;

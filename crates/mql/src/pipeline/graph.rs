@@ -111,6 +111,7 @@ impl Operator for GraphRun {
             }
             depth += 1;
         }
+        debug_assert_eq!(found.len(), taken.len(), "each document is found once");
         self.foreign = Some(foreign);
         out.push(with_member(&document, &stage.target, Value::array(found)));
         Ok(true)

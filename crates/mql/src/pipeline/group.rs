@@ -143,6 +143,8 @@ impl Operator for GroupRun {
                 self.groups.len() - 1
             }
         };
+        let states = &self.groups[at].1;
+        assert_eq!(states.len(), self.group.outputs.len(), "each output of a group has its state");
         for ((_, output), state) in self.group.outputs.iter().zip(&mut self.groups[at].1) {
             let before = state.bytes();
             output.add(state, &document, &mut context.env)?;
@@ -158,6 +160,7 @@ impl Operator for GroupRun {
         } else {
             (0..self.groups.len()).collect()
         };
+        assert_eq!(order.len(), self.groups.len(), "each group is returned once");
         for at in order {
             let (id, states) = &self.groups[at];
             let mut result = Document::one("_id", id.clone());

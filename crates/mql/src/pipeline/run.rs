@@ -164,6 +164,7 @@ impl Run {
     fn step(&mut self, at: usize, context: &mut Context<'_>) -> Result<()> {
         let Some(document) = self.waiting[at].pop_front() else { return Ok(()) };
         context.env.repeat()?;
+        assert!(at >= self.finished, "a stage that has finished takes no documents");
         let mut out = Vec::new();
         let needs_more = self.operators[at].push(document, context, &mut out)?;
         self.waiting[at + 1].extend(out);
@@ -179,6 +180,11 @@ impl Run {
     fn finish(&mut self, context: &mut Context<'_>) -> Result<()> {
         context.env.look_at_time()?;
         let at = self.finished;
+        assert!(self.has_input_ended, "stages finish after the last document");
+        assert!(
+            self.waiting[..=at].iter().all(VecDeque::is_empty),
+            "a stage finishes after each document before it"
+        );
         self.finished += 1;
         let mut out = Vec::new();
         let mut operator = std::mem::replace(&mut self.operators[at], Box::new(Finished));

@@ -225,6 +225,7 @@ impl SetWindowFields {
         pattern.sort(&mut keyed);
         let (keys, rows): (Vec<SortKey>, Vec<Value>) = keyed.into_iter().unzip();
         let partition = Partition { rows, keys };
+        assert_eq!(partition.rows.len(), partition.keys.len(), "each document has its sort key");
         let mut results = partition.rows.clone();
         for (path, function, window) in &self.outputs {
             let places = 0..partition.rows.len();
@@ -241,6 +242,7 @@ impl SetWindowFields {
                 }
             };
             let values = function.complete(values, &partition)?;
+            assert_eq!(values.len(), results.len(), "each document has its value of a window");
             for (result, value) in results.iter_mut().zip(values) {
                 *result = with_member(result, path, value);
             }

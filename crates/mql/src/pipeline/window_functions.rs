@@ -303,6 +303,7 @@ fn rank(at: usize, dense: bool, partition: &Partition) -> i64 {
 
 /// The documents of a window.
 fn window_rows(partition: &Partition, (start, end): (usize, usize)) -> &[Value] {
+    assert!(start <= end && end <= partition.rows.len(), "a window lies in its partition");
     &partition.rows[start..end]
 }
 

@@ -46,6 +46,7 @@ pub(super) fn derivative(
     context: &mut Context<'_>,
 ) -> Result<Value> {
     let (start, end) = range;
+    debug_assert!(start <= end && end <= partition.rows.len(), "a window lies in its partition");
     if end - start < 2 {
         return Ok(Value::Null);
     }
@@ -156,6 +157,7 @@ fn one_width(value: &Value) -> Value {
 
 /// Fills gaps between numbers on a line from one to the next.
 pub(super) fn fill_linearly(values: &mut [Value], partition: &Partition) -> Result<()> {
+    assert_eq!(values.len(), partition.keys.len(), "each document of a partition has its value");
     let place = |at: usize| match partition.keys[at].values().first() {
         Some(date @ Value::Date(_)) => Ok(date.clone()),
         Some(value) if value.is_number() => Ok(value.clone()),

@@ -202,6 +202,7 @@ impl ArrayChange {
                 }
                 if let Some(slice) = slice {
                     items = sliced(items, *slice);
+                    debug_assert!(items.len() as u64 <= slice.unsigned_abs(), "a slice has so many elements");
                 }
             }
             Kind::AddToSet(new) => {
@@ -242,6 +243,7 @@ fn push(items: &mut Vec<Value>, new: &[Value], position: Option<i64>) {
         Some(at) if at < 0 => (length + at).max(0),
         Some(at) => at.min(length),
     };
+    debug_assert!((0..=length).contains(&at), "elements are put into the array");
     items.splice(at as usize..at as usize, new.iter().cloned());
 }
 

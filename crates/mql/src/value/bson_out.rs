@@ -79,9 +79,16 @@ fn open(out: &mut Vec<u8>) -> usize {
     out.len() - 4
 }
 
+/// A length as its field has it.
+fn length_of(bytes: usize) -> i32 {
+    assert!(i32::try_from(bytes).is_ok(), "a document fits its length field");
+    bytes as i32
+}
+
 fn close(out: &mut Vec<u8>, start: usize) {
+    assert!(start + 4 <= out.len(), "the length field of a document is before its members");
     out.push(0);
-    let length = (out.len() - start) as i32;
+    let length = length_of(out.len() - start);
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
 
@@ -113,7 +120,7 @@ fn write_named(out: &mut Vec<u8>, name: &[u8], value: &Value) {
 }
 
 fn write_string(out: &mut Vec<u8>, text: &str) {
-    out.extend_from_slice(&(text.len() as i32 + 1).to_le_bytes());
+    out.extend_from_slice(&(length_of(text.len()) + 1).to_le_bytes());
     out.extend_from_slice(text.as_bytes());
     out.push(0);
 }
@@ -137,10 +144,10 @@ fn write_value(out: &mut Vec<u8>, value: &Value) {
         }
         Value::Binary(subtype, bytes) => {
             let inner = if *subtype == 2 { 4 } else { 0 };
-            out.extend((bytes.len() as i32 + inner).to_le_bytes());
+            out.extend((length_of(bytes.len()) + inner).to_le_bytes());
             out.push(*subtype);
             if inner > 0 {
-                out.extend((bytes.len() as i32).to_le_bytes());
+                out.extend(length_of(bytes.len()).to_le_bytes());
             }
             out.extend(bytes.iter());
         }
@@ -163,7 +170,7 @@ fn write_value(out: &mut Vec<u8>, value: &Value) {
             out.extend([0; 4]);
             write_string(out, &code.0);
             write_document(out, &code.1);
-            let length = (out.len() - start) as i32;
+            let length = length_of(out.len() - start);
             out[start..start + 4].copy_from_slice(&length.to_le_bytes());
         }
     }

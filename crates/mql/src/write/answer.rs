@@ -82,6 +82,7 @@ impl ChangeOutcome {
 
 impl AnswerForm {
     pub fn answer(&self, done: Summary<'_>) -> Result<Document> {
+        debug_assert!(done.modified <= done.matched, "only matched documents are modified");
         let mut answer = Document::one("n", Value::Int(done.matched as i32));
         match self {
             AnswerForm::Inserted => return Ok(inserted_answer()),

@@ -131,11 +131,13 @@ impl BsonBytes {
 
     fn push_value(&mut self, name: &str, value: &Value) {
         let bytes = Document::one(name, value.clone()).to_bytes();
+        assert!(bytes.len() > 4, "a document has its length and its end");
         self.0.extend_from_slice(&bytes[4..bytes.len() - 1]);
     }
 
     fn finish(mut self) -> Vec<u8> {
         self.0.push(0);
+        assert!(i32::try_from(self.0.len()).is_ok(), "a document fits its length field");
         let length = (self.0.len() as i32).to_le_bytes();
         self.0[..4].copy_from_slice(&length);
         self.0
