@@ -55,6 +55,9 @@ const ALLOWED: u64 = SLOW / 100;
 /// The longest rest after one piece: work checks after each rest whether it should stop.
 const REST_MAX: Duration = Duration::from_millis(100);
 
+const _: () = assert!(LEAST <= FIRST && FIRST <= MOST_BESIDE_CLIENTS, "background work starts in its bounds");
+const _: () = assert!(MOST_BESIDE_CLIENTS < FULL, "background work beside clients always rests");
+
 /// Foreground measurements, and the share for the background that follows from them.
 #[derive(Debug)]
 pub(crate) struct BackgroundPace {
@@ -152,6 +155,10 @@ impl BackgroundPace {
         } else {
             (self.share + STEP).min(MOST_BESIDE_CLIENTS)
         };
+        assert!(
+            (LEAST..=FULL).contains(&self.share),
+            "background work neither stops nor takes more than all"
+        );
     }
 }
 

@@ -52,6 +52,7 @@ impl Shard {
                 rows.into_iter().for_each(|(key, _)| batch.delete(key));
             }
             let Some(last) = batch.iter().next_back() else { return Ok(deleted) };
+            assert!(*last.key() >= start, "a drop moves forward");
             start = [last.key(), &[0][..]].concat();
             deleted += batch.len() as u64;
             self.commit_in_background(batch).await?;
@@ -211,6 +212,7 @@ impl Commits {
     async fn wait(&mut self, bytes_max: usize) -> Result<(), StorageError> {
         while self.bytes_under_way > bytes_max {
             let Some((commit, size_bytes)) = self.under_way.pop_front() else { break };
+            assert!(self.bytes_under_way >= size_bytes, "the bytes of each commit under way are counted");
             commit.await?;
             self.bytes_under_way -= size_bytes;
         }

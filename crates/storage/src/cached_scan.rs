@@ -99,6 +99,7 @@ impl CachedScan {
 
     /// Behind so many rows of a stretch, or behind all of it.
     fn move_past(&mut self, stretch: &Stretch, places: &Range<usize>, taken: usize) {
+        assert!(taken <= places.len(), "a scan takes no more rows than a cached range has");
         let is_all = taken == places.len();
         if self.options.reverse {
             self.left.end = match taken {
@@ -158,6 +159,12 @@ impl CachedScan {
     fn add(&mut self, rows: Vec<Row>) {
         self.take_chunk(&rows);
         self.ready_bytes += rows.iter().map(size_bytes).sum::<usize>();
+        debug_assert!(
+            self.ready.last().zip(rows.first()).is_none_or(|((last, _), (first, _))| {
+                if self.options.reverse { last > first } else { last < first }
+            }),
+            "a scan returns rows in the order of their keys"
+        );
         if self.ready.is_empty() {
             self.ready = rows;
         } else {
@@ -236,6 +243,7 @@ impl CachedScan {
             count += taken;
             (taken, count == rows_max)
         });
+        assert!(count <= rows_max, "a scan counts no more rows than it was asked for");
         count
     }
 

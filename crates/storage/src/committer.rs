@@ -139,6 +139,9 @@ fn write(
 ) -> Result<(), StorageError> {
     shared.check()?;
     batches.extend(shared.history.get().map(History::stamp));
+    let applied = shared.applied.load(Ordering::Acquire);
+    assert!(last > applied, "groups are applied in the order of their numbers");
+    assert!(*shared.durable.borrow() <= applied, "only applied commits are durable");
     shared.mark_hot(&batches, last);
     shared.shown.hold();
     in_the_call(shared.engine.apply(batches)).map_err(|error| shared.poison(&error))?;

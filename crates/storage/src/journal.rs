@@ -43,6 +43,9 @@ const END_BYTES: usize = 13;
 const WRITE_HEAD_BYTES: usize = 21;
 const CLEAR_BYTES: usize = 9;
 
+const _: () = assert!(START_BYTES == 1 + size_of::<u32>() + size_of::<u64>(), "a tag, a count, a number");
+const _: () = assert!(CLEAR_BYTES == 1 + size_of::<u64>(), "a tag and a keyspace");
+
 /// A journal that was walked to its end.
 pub(crate) struct Inspected {
     pub path: PathBuf,

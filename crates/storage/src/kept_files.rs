@@ -184,6 +184,7 @@ impl KeptFiles {
     fn add(&mut self, path: String, size_bytes: u64, table: Option<TableChecksum>, content: Content) {
         self.files.push(KeptFile { path, size_bytes, table });
         self.contents.push(content);
+        assert_eq!(self.files.len(), self.contents.len(), "each kept file has its content");
     }
 }
 

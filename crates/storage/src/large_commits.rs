@@ -45,6 +45,9 @@ const WAITING_MAX: usize = 256;
 /// The longest rest between two large commits.
 const REST_MAX: Duration = Duration::from_millis(100);
 
+const _: () = assert!(SMALL_COMMIT_ROWS < LARGE_ROWS_IN_FLIGHT, "a small commit needs no permit");
+const _: () = assert!(LARGE_ROWS_IN_FLIGHT < OVERSIZE_COMMIT_ROWS, "an oversize commit takes all permits");
+
 /// Leave to have a large commit queued; dropped when it is written.
 #[derive(Debug)]
 #[must_use = "it is to be handed over with the commit"]

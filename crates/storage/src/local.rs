@@ -315,6 +315,7 @@ fn last_of_each_key(batches: Vec<Batch>) -> Vec<Op> {
     ops.reverse();
     ops.sort_by(|a, b| a.key().cmp(b.key()));
     ops.dedup_by(|later, kept| later.key() == kept.key());
+    debug_assert!(ops.is_sorted_by(|a, b| a.key() < b.key()), "a group writes each key once, in order");
     ops
 }
 

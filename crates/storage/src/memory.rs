@@ -58,6 +58,10 @@ impl State {
         // A key may be part of a larger buffer, which it must not keep alive.
         let key = if key.is_unique() { key } else { Bytes::copy_from_slice(&key) };
         let versions = self.keys.entry(key.clone()).or_default();
+        debug_assert!(
+            versions.last().is_none_or(|last| last.written <= self.now),
+            "the versions of a key are in the order of their writes"
+        );
         versions.push(Version { written: self.now, value });
         self.size_bytes += size_bytes as u64;
         self.prune(&key, oldest);

@@ -118,6 +118,8 @@ impl Pipeline {
         }
         let shared = &self.shared;
         let applying = shared.applying.lock().await;
+        let before = shared.applied.load(Ordering::Acquire);
+        assert!(last > before, "groups are applied in the order of their numbers");
         let result = match shared.check() {
             Ok(()) => {
                 batches.extend(shared.history.get().map(History::stamp));
@@ -183,6 +185,8 @@ impl Pipeline {
         let result = result.map_err(|error| shared.poison(&error));
         if result.is_ok() {
             let seq: Seq = view.seq();
+            assert!(seq <= shared.applied.load(Ordering::Acquire), "only applied commits are durable");
+            assert!(seq >= *shared.durable.borrow(), "a commit stays durable");
             if shared.durability != Durability::Async {
                 // First: a task that waits for the watermark reads next.
                 shared.shown.show(view, !self.applied.writers.is_empty());

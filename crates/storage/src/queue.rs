@@ -210,6 +210,7 @@ impl Queue {
         state.closed = true;
         state.queued.clear();
         (state.hurried, state.patient_until) = (0, None);
+        state.size_bytes = 0;
     }
 
     /// Waits on the committer's thread for a commit that is due, a call, or the end of `patience`. False when closed and empty.
@@ -266,7 +267,13 @@ impl Queue {
             state.patient_until = None;
         }
         state.assert_counted();
+        assert!(state.size_bytes >= size_bytes, "the bytes of each queued commit are counted");
         state.size_bytes -= size_bytes;
+        assert!(!state.queued.is_empty() || state.size_bytes == 0, "an empty queue holds no bytes");
+        debug_assert!(
+            group.is_sorted_by(|left, right| left.seq < right.seq),
+            "the commits of a group are in the order of their numbers"
+        );
         if has_large {
             state.has_small_since = !state.queued.is_empty();
         }

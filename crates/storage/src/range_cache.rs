@@ -202,6 +202,7 @@ impl RangeCache {
         }
         let mut remembered = Vec::new();
         let mut kept = self.write();
+        debug_assert!(last >= kept.marked, "groups are marked in the order of their numbers");
         kept.marked = last;
         for key in batches.iter().flat_map(Batch::iter).map(|op| op.key()) {
             let Some(family) = key.get(..self.family_length(key)) else { continue };
@@ -307,6 +308,11 @@ impl RangeCache {
 
     /// Keeps all rows of a range as a view showed them, unless they may have changed since.
     pub fn keep(&self, family: &[u8], range: Range<Bytes>, rows: &[Row], seer: Seer) {
+        debug_assert!(rows.is_sorted_by(|left, right| left.0 < right.0), "kept rows ascend by their keys");
+        debug_assert!(
+            rows.iter().all(|(key, _)| range.contains(key)),
+            "kept rows lie in the range they are kept for"
+        );
         let rows_bytes: usize = rows.iter().map(|(key, value)| key.len() + value.len()).sum();
         let extract_bytes_max = rows_bytes / BYTES_PER_BYTE_OF_EXTRACT;
         let size_bytes =
@@ -333,6 +339,7 @@ impl RangeCache {
             let gone = kept.evict_to(self.bytes_max.saturating_sub(size_bytes as u64));
             gone.iter().for_each(|stretch| self.note_gone(stretch));
             kept.add(stretch);
+            assert!(kept.size_bytes <= self.bytes_max, "the cached ranges stay within their memory");
             slot.stretches.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -356,6 +363,10 @@ fn is_next(prefix: &[u8], end: &[u8]) -> bool {
 
 /// Copies of rows in one piece of memory, in an order or as they come.
 fn copy(rows: &[Row], rows_bytes: usize, layout: Option<&[u32]>) -> Vec<Row> {
+    assert!(
+        layout.is_none_or(|layout| layout.len() == rows.len()),
+        "a layout of cached rows places each row once"
+    );
     let mut bytes = Vec::with_capacity(rows_bytes);
     let mut starts = vec![0; rows.len()];
     for number in 0..rows.len() {
@@ -365,6 +376,7 @@ fn copy(rows: &[Row], rows_bytes: usize, layout: Option<&[u32]>) -> Vec<Row> {
         bytes.extend_from_slice(key);
         bytes.extend_from_slice(value);
     }
+    assert_eq!(bytes.len(), rows_bytes, "cached rows are copied whole");
     let all = Bytes::from(bytes);
     let copy_of = |((key, value), start): (&Row, usize)| {
         let key_end = start + key.len();
@@ -389,6 +401,7 @@ impl Kept {
     fn remove(&mut self, family: &[u8], from: &[u8]) {
         let Some(stretches) = self.families.get_mut(family) else { return };
         if let Some(stretch) = stretches.remove(from) {
+            assert!(self.stretches > 0, "each cached range is counted");
             self.size_bytes -= stretch.size_bytes as u64;
             self.stretches -= 1;
         }
@@ -449,6 +462,8 @@ impl Kept {
         {
             self.recent_keys -= keys.len();
             self.forgotten = number;
+            debug_assert!(number >= self.forgotten, "writes are forgotten in their order");
         }
+        assert!(self.recent_keys <= RECENT_KEYS_MAX, "the list of recent writes is bounded");
     }
 }

@@ -88,6 +88,7 @@ impl Readers {
     fn next(&self) -> Option<Work> {
         let mut state = self.lock();
         state.idle += 1;
+        assert!(state.idle <= state.threads, "each idle reader is a counted thread");
         let waited = self.work_came.wait_timeout_while(state, self.idle_max, |state| state.work.is_empty());
         state = waited.unwrap_or_else(PoisonError::into_inner).0;
         state.idle -= 1;

@@ -132,7 +132,9 @@ impl RowCache {
         }
         let keys = batches.iter().flat_map(Batch::iter).map(|op| op.key());
         for key in keys.filter(|key| self.is_hot(key)) {
-            self.mark_of(key).store(last, Ordering::Release);
+            let mark = self.mark_of(key);
+            debug_assert!(mark.load(Ordering::Relaxed) <= last, "the mark of a key never falls");
+            mark.store(last, Ordering::Release);
         }
     }
 

@@ -127,6 +127,7 @@ impl Shown {
     /// applied or will be.
     pub fn show(&self, view: View, goes_on: bool) {
         let _changing = self.change();
+        assert!(view.seq() >= self.view.load().seq, "a shown view never moves back");
         self.view.store(view.0);
         self.is_held.store(goes_on, Ordering::Release);
     }

@@ -121,6 +121,7 @@ impl Circuit {
                 while failures.front().is_some_and(|first| *first + FAILURES_WITHIN < now) {
                     failures.pop_front();
                 }
+                assert!(failures.len() <= FAILURES_MAX, "a circuit opens at its limit");
                 failures.len() >= FAILURES_MAX
             }
         };

@@ -54,6 +54,7 @@ impl SteadyClock {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let time = next(last.time, now - last.at, self.machine_time());
+        assert!(time >= last.time, "the time of a store never falls");
         *last = Reading { time, at: now };
         time
     }

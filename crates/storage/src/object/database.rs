@@ -141,6 +141,7 @@ impl Database {
             let open = self.now();
             match write(&open.database, group).await {
                 Ok(()) => {
+                    debug_assert!(number > self.unsynced().written, "groups are written in their order");
                     self.unsynced().written = number;
                     self.note_written(memory);
                     return Ok(());
@@ -253,6 +254,7 @@ impl Database {
                 return Err(reason);
             }
             again.push_back(now);
+            assert!(again.len() <= OPENS_MAX, "an engine that ends is opened a bounded number of times");
             tracing::warn!(shard = %self.place.path, %reason, "the engine of a shard ended by itself: it is opened again");
             match self.open_and_repeat().await {
                 Ok(database) => return Ok(database),
@@ -335,6 +337,7 @@ impl Unsynced {
     }
 
     fn forget(&mut self, written: u64) {
+        debug_assert!(written <= self.last, "only groups that were begun are synced");
         while self.groups.front().is_some_and(|(number, _)| *number <= written) {
             self.groups.pop_front();
         }

@@ -107,6 +107,10 @@ enum Grows {
 
 impl Pack {
     fn of(objects: Vec<Object>, grows: Grows) -> Pack {
+        assert!(
+            objects.is_sorted_by(|left, right| left.number < right.number),
+            "the objects of a pack are in the order of the log"
+        );
         let (mut head, mut sum) = (BytesMut::new(), Xxh3::new());
         head.put_u64_le(objects.len() as u64);
         for object in &objects {
@@ -133,6 +137,7 @@ impl Pack {
                 parts.push((object.place.clone(), part.start as u64..part.end as u64));
             }
         }
+        assert_eq!(start, self.size_bytes, "a pack is its head and its objects");
         let reads = parts.into_iter().map(|(place, part)| async move {
             store.get_range(&place, part).await.map_err(|error| unreadable(&place, &error))
         });

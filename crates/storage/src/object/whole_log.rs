@@ -77,6 +77,10 @@ pub(super) async fn read(
             filled += 1;
             let place = log.partition_point(|number| *number < hole.number);
             log.insert(place, hole.number);
+            debug_assert!(
+                log.is_sorted_by(|left, right| left < right),
+                "each object of a log is listed once"
+            );
         }
         if find_hole(&manifest, &log).is_none() {
             return Ok(Some((manifest, log)));

@@ -112,7 +112,9 @@ impl Waits<'_> {
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        self.0.state().waiting -= 1;
+        let mut state = self.0.state();
+        assert!(state.waiting > 0, "each waiting writer is counted");
+        state.waiting -= 1;
     }
 }
 
@@ -128,6 +130,7 @@ impl Held {
     }
 
     pub fn add(&mut self, mut more: Held) {
+        assert!(Arc::ptr_eq(&self.memory.0, &more.memory.0), "memory is given back where it was taken");
         self.bytes += std::mem::take(&mut more.bytes);
     }
 
@@ -153,7 +156,10 @@ pub(super) struct Flushing(Held);
 
 impl Drop for Flushing {
     fn drop(&mut self) {
-        self.0.memory.state().flushes -= 1;
+        let mut state = self.0.memory.state();
+        assert!(state.flushes > 0, "each flush is counted");
+        state.flushes -= 1;
+        drop(state);
         // Its memory is given back next, and then the waiting writers are notified.
     }
 }
@@ -200,6 +206,7 @@ impl Copies {
         if self.piece.capacity() < bytes.len() {
             self.piece = BytesMut::with_capacity(self.left_bytes.min(PIECE_BYTES));
         }
+        assert!(self.left_bytes >= bytes.len(), "only bytes that were counted are copied");
         self.left_bytes -= bytes.len();
         self.piece.extend_from_slice(bytes);
         self.piece.split().freeze()

@@ -88,6 +88,10 @@ impl Cached {
             return Err(failed(format!("'{location}' has {size} bytes, and no byte {}", range.start)));
         }
         let range = range.start..range.end.min(size);
+        assert!(
+            range.end - from <= found.len() as u64,
+            "the parts of an object cover the range that is read"
+        );
         let content = found.freeze().slice((range.start - from) as usize..(range.end - from) as usize);
         Ok(answer(location, range, size, content))
     }
@@ -157,6 +161,11 @@ fn tag_of(options: &GetOptions) -> Option<ObjectStoreCallTag> {
 }
 
 fn answer(location: &Path, range: Range<u64>, size: u64, content: Bytes) -> GetResult {
+    assert_eq!(
+        content.len() as u64,
+        range.end - range.start,
+        "a read returns the range that it was asked for"
+    );
     let meta = ObjectMeta {
         location: location.clone(),
         // Tables never change.

@@ -259,12 +259,14 @@ impl Kept {
     fn insert(&mut self, name: PartName, bytes: u64) {
         self.remove(name);
         self.uses += 1;
+        assert_eq!(self.parts.len(), self.by_use.len(), "each part has one place in the order of use");
         self.parts.insert(name, Use { bytes, last: self.uses });
         self.by_use.insert(self.uses, name);
         self.bytes += bytes;
     }
 
     fn remove(&mut self, name: PartName) {
+        assert!(!self.parts.is_empty() || self.bytes == 0, "an empty cache holds no bytes");
         if let Some(part) = self.parts.remove(&name) {
             self.by_use.remove(&part.last);
             self.bytes -= part.bytes;
