@@ -113,6 +113,7 @@ impl Open {
     /// longer than in BSON.
     #[cold]
     fn widen(self, length: [u8; 8], out: &mut Vec<u8>) {
+        assert!(length[4..].iter().all(|byte| *byte == 0), "a container fits the widest length");
         let marker_at = self.length_at - 1;
         let empty = match self.width {
             1 => out[marker_at] - marker::LENGTH_1,
@@ -155,6 +156,7 @@ pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
         }
         length => {
             out.push(marker::STRING_4);
+            assert!(u32::try_from(length).is_ok(), "a text fits the widest length");
             out.extend_from_slice(&(length as u32).to_le_bytes());
         }
     }

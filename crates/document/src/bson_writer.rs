@@ -170,6 +170,7 @@ impl BsonWriter {
         let length_at = self.reserve_length();
         self.out.extend_from_slice(bytes);
         self.end_string(length_at);
+        debug_assert!(self.out.len() > length_at + 4, "a document has its length and its end");
     }
 
     /// A BSON string's length counts its terminating zero, but not the length field.

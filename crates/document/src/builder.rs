@@ -135,6 +135,7 @@ impl Builder {
     /// The slot of the next element of the innermost container, an array.
     #[inline]
     pub fn element(&mut self) -> Slot {
+        debug_assert_eq!(self.innermost(), Some(Shape::Array), "only arrays have elements without names");
         let frame = self.stack.last_mut().expect("only called inside an array");
         let index = frame.next_index;
         frame.next_index += 1;
@@ -202,6 +203,8 @@ impl Builder {
     }
 
     pub fn into_body(self) -> Result<Body, DocumentError> {
+        assert!(self.stack.is_empty(), "a body is whole when each of its containers is closed");
+        assert!(self.discard.is_none(), "a member that is dropped is dropped whole");
         Body::from_writer(self.writer.out)
     }
 
@@ -247,6 +250,7 @@ impl Builder {
             }
         }
         let kept: Vec<u8> = members.into_iter().flat_map(|member| out[member].iter().copied()).collect();
+        assert!(begin + kept.len() <= out.len(), "dropping earlier twins never lengthens a document");
         out.truncate(begin);
         out.extend_from_slice(&kept);
     }

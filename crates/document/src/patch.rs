@@ -121,7 +121,11 @@ fn unescape_segment(segment: &str) -> Option<String> {
 
 /// The text form of a path, for messages.
 fn pointer(path: &[String]) -> String {
-    path.iter().map(|segment| format!("/{}", segment.replace('~', "~0").replace('/', "~1"))).collect()
+    let escaped = |segment: &String| format!("/{}", segment.replace('~', "~0").replace('/', "~1"));
+    let text: String = path.iter().map(escaped).collect();
+    let is_same = || parse_path(&text).is_ok_and(|parsed| parsed == path);
+    debug_assert!(path.is_empty() || is_same(), "a path is read as it is written");
+    text
 }
 
 fn apply(root: &mut Node<'_>, index: usize, operation: &PatchOperation) -> Result<(), PatchError> {
