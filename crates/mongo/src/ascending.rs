@@ -37,6 +37,7 @@ impl Ascending {
             let counter = if latest == 0 { *first } else { latest + 1 };
             (seconds << COUNTER_BITS) | (counter & COUNTER_MASK)
         });
+        assert!(u32::try_from(latest >> COUNTER_BITS).is_ok(), "the seconds of an id fit its field");
         let mut id = [0; 12];
         id[..4].copy_from_slice(&((latest >> COUNTER_BITS) as u32).to_be_bytes());
         id[4..9].copy_from_slice(process);
@@ -52,6 +53,8 @@ impl Ascending {
     /// A time for a field that asks the server for one: seconds and increment of the cluster's time now, or above.
     pub fn timestamp(&self, (seconds, increment): (u32, u32)) -> (u32, u32) {
         let latest = raised(&self.timestamp, |_| (u64::from(seconds) << 32) | u64::from(increment));
+        let requested = (u64::from(seconds) << 32) | u64::from(increment);
+        assert!(latest >= requested, "a timestamp is never below the time of the cluster");
         ((latest >> 32) as u32, latest as u32)
     }
 }

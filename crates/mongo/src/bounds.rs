@@ -79,6 +79,10 @@ impl KeyBounds {
     }
 
     fn compare(&self, left: &[Value], right: &[Value]) -> Ordering {
+        debug_assert!(
+            left.len() <= self.fields.len() && right.len() <= self.fields.len(),
+            "a key of an index has no more values than the index has fields"
+        );
         let parts = self.fields.iter().zip(left.iter().zip(right));
         let orders = parts.map(|(field, (left, right))| {
             let order = compare_by(&SIMPLE, left, right);

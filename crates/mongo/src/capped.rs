@@ -65,7 +65,9 @@ pub fn capped_options(size: i64, max: Option<i64>) -> Document {
 /// The size that a collection gets where another one is asked for.
 fn rounded(size: i64) -> i64 {
     let steps = size.max(SIZE_MIN).saturating_add(SIZE_STEP - 1) / SIZE_STEP;
-    steps.saturating_mul(SIZE_STEP)
+    let rounded = steps.saturating_mul(SIZE_STEP);
+    debug_assert!(rounded >= SIZE_MIN && rounded % SIZE_STEP == 0, "a size is whole steps");
+    rounded
 }
 
 fn whole(number: i64) -> Value {

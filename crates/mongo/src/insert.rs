@@ -255,6 +255,10 @@ impl Collections {
         let has_empty_time = document.iter().any(|(name, value)| &**name != "_id" && request.replaces(value));
         let is_complete = document.first().is_some_and(|(name, _)| &**name == "_id") && !has_empty_time;
         let document = if is_complete { document } else { Arc::new(self.completed(request, document)) };
+        debug_assert!(
+            document.first().is_some_and(|(name, _)| &**name == "_id"),
+            "a document that is stored begins with its id"
+        );
         if let Some(Value::Document(id)) = document.get("_id")
             && let Some((name, _)) = id.iter().find(|(name, _)| name.starts_with('$'))
         {
@@ -328,7 +332,9 @@ impl Collections {
                 }
                 Err((at, failure)) => {
                     // A batch that fails as a whole is cut in two, which ends with single documents.
+                    assert!(at.is_none_or(|at| at < rest.len()), "the failed document is one of the batch");
                     let behind = rest.split_off(at.unwrap_or(rest.len() / 2));
+                    assert!(!behind.is_empty(), "a batch that fails is cut before its last document");
                     let Err((_, again)) = self.insert_batch(request, collection, &rest).await else {
                         inserted.count += rest.len() as u64;
                         rest = behind;

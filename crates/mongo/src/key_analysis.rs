@@ -66,6 +66,7 @@ impl Collections {
         }
         let usage = collection.handle.usage();
         let distinct = seen.len() as u64;
+        assert!(distinct <= sampled, "each distinct key was sampled");
         let mut commonest: Vec<(Vec<u8>, (Document, u64))> = seen.into_iter().collect();
         commonest.sort_by(|(one, (_, left)), (other, (_, right))| right.cmp(left).then(one.cmp(other)));
         commonest.truncate(COMMONEST);

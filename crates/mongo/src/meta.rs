@@ -81,6 +81,10 @@ impl Meta {
             Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             _ => Vec::new(),
         };
+        debug_assert!(
+            renames.is_sorted_by(|left: &Rename, right: &Rename| left.at_ms <= right.at_ms),
+            "renames are kept in the order of their times"
+        );
         Ok(Meta {
             is_open: true,
             is_own,

@@ -85,6 +85,7 @@ impl Sorter {
             self.kept.sort_by(|(left, ..), (right, ..)| order.compare(left, right));
             self.kept.truncate(self.wanted);
         }
+        assert!(self.kept.len() <= self.wanted, "a sort keeps no more documents than are wanted");
         self.bytes = self.kept.iter().map(|(key, value, _)| value.size() + order.key_bytes(key)).sum();
     }
 

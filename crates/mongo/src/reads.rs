@@ -425,6 +425,10 @@ impl Finding {
         bytes_max: usize,
     ) -> Result<(Vec<Value>, bool)> {
         self.left = self.left.saturating_add(self.handed.len() as u64);
+        debug_assert!(
+            self.left >= self.handed.len() as u64,
+            "documents that are handed out again are counted"
+        );
         self.handed.drain(..).rev().for_each(|found| self.ready.push_front(found));
         // A repeated batch has its documents as they are: reading them again each time might take all of a small budget.
         if self.is_stale {
@@ -432,6 +436,7 @@ impl Finding {
             self.is_stale = false;
         }
         let batch = self.batch(request, documents_max, bytes_max).await?;
+        debug_assert!(batch.0.len() <= documents_max, "a batch has no more documents than were asked for");
         self.handed.clear();
         self.is_stale = true;
         Ok(batch)
@@ -482,6 +487,8 @@ impl Finding {
             bytes += size;
             out.push(shown);
         }
+        assert!(out.len() <= documents_max, "a batch has no more documents than were asked for");
+        assert_eq!(out.len(), self.handed.len(), "each document of a batch is kept until the next batch");
         // A full batch does not look for another document: the next batch may be empty.
         let is_full = out.len() >= documents_max;
         let more = self.left > 0 && (is_full || !self.ready.is_empty() || self.look(request).await?);

@@ -114,6 +114,7 @@ impl Tail {
         let (mut documents, mut size_bytes) = (Vec::new(), 0);
         let is_any = self.find.filter.is_empty();
         loop {
+            debug_assert!(documents.len() <= room.documents_max, "a batch has no more than was asked for");
             let wanted = (room.documents_max.min(usize::try_from(at.left).unwrap_or(usize::MAX)))
                 .saturating_sub(documents.len());
             if wanted == 0 {

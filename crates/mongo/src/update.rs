@@ -145,6 +145,7 @@ impl Collections {
             // The command may have to wait for its earlier writes.
             self.pause().await?;
         }
+        debug_assert!(done.modified <= done.matched, "only matched documents are modified");
         match done.failure.take() {
             Some(failure) if done.matched == 0 => Err(failure),
             // If a statement failed, drivers show only its error.

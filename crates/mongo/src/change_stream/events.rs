@@ -22,6 +22,7 @@ const NO_MATCHING_DOCUMENT: i32 = 47;
 /// An increment holds the milliseconds above so many bits of the LSN.
 const LSN_BITS: u32 = 22;
 const LSN_MASK: u64 = (1 << LSN_BITS) - 1;
+const _: () = assert!(999 << LSN_BITS <= u32::MAX as u64, "a millisecond and an LSN fit an increment");
 
 /// The time of a commit as drivers know times: seconds, and an increment that grows within one.
 pub fn cluster_time(time_ms: u64, lsn: u64) -> (u32, u32) {

@@ -96,6 +96,11 @@ impl Followed {
         let new = meta.renames.iter().filter(|rename| rename.at_ms > self.noted_ms);
         self.renames.extend(new.cloned());
         self.noted_ms = self.renames.back().map_or(self.noted_ms, |rename| rename.at_ms);
+        debug_assert!(
+            self.renames.iter().is_sorted_by_key(|rename| rename.at_ms),
+            "renames are told in order"
+        );
+        debug_assert!(self.renamed_ms <= self.noted_ms, "what was told was noted");
         let told = self.renames.back().map_or(&*self.namespace.collection, |rename| &*rename.to);
         if *told == *self.collection.namespace.collection {
             return Ok(());
@@ -291,6 +296,7 @@ impl ChangeStream {
         let mut event = catalog_event("rename", at_ms, Some(&followed.namespace));
         event.push("to", shardlake_mql::Value::document(namespace_document(&to)));
         followed.namespace = to;
+        debug_assert!(followed.renamed_ms < at_ms, "a rename is told once");
         followed.renamed_ms = at_ms;
         let time_ms = at_ms;
         if matches!(self.watched, Watched::Collection(_)) {

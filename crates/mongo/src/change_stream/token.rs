@@ -67,6 +67,12 @@ pub struct TokenContainer {
 
 impl Token {
     pub fn document(&self) -> Document {
+        debug_assert!(self.containers.len() as u64 <= CONTAINERS_MAX, "a token that is written can be read");
+        debug_assert!(
+            self.containers.iter().map(|container| container.rid).collect::<HashSet<_>>().len()
+                == self.containers.len(),
+            "a token names each container once"
+        );
         let mut bytes = vec![VERSION, self.kind as u8, self.scope as u8];
         write_number(&mut bytes, self.time_ms);
         write_number(&mut bytes, self.ends_told.unwrap_or(0));
