@@ -75,6 +75,7 @@ fn lowest(range: usize) -> u64 {
 }
 
 fn range_of(micros: u64) -> usize {
+    debug_assert!(lowest(0) == 0 && lowest(1) > 0, "the ranges of latencies begin with zero");
     (1..RANGES).rev().find(|range| micros >= lowest(*range)).unwrap_or(0)
 }
 

@@ -78,6 +78,7 @@ impl Room {
     /// Enlarges a hold to so many bytes. `false` if they were not free in time.
     pub async fn grow(&self, hold: &mut Hold, bytes: usize, deadline: Instant) -> bool {
         let more = self.units(bytes).saturating_sub(hold.units());
+        assert!(u32::try_from(more).is_ok(), "a semaphore counts units by 32 bits");
         if more == 0 || hold.beyond.is_some() {
             return true;
         }
@@ -101,6 +102,7 @@ impl Room {
         let more = share.min((BATCH_BYTES_MAX - BATCH_BYTES_MIN) / UNIT_BYTES) as u32;
         hold.merge(self.units.clone().try_acquire_many_owned(more).ok());
         let bytes = BATCH_BYTES_MIN.max(hold.units() * UNIT_BYTES);
+        assert!(bytes <= BATCH_BYTES_MAX, "a batch is within its limit");
         Some((hold, bytes))
     }
 
@@ -130,6 +132,7 @@ impl Room {
         let surplus = hold.units().saturating_sub(self.units(bytes));
         // Dropped, which gives it back.
         let _surplus = hold.permit.as_mut().and_then(|permit| permit.split(surplus));
+        debug_assert!(hold.units() <= self.units_max, "a hold is no more than the whole budget");
     }
 
     /// Units of a size. A size above the whole budget counts as all of it.

@@ -50,6 +50,8 @@ impl Shares {
             Some(user) => held.by_user.get(user).copied().unwrap_or(0),
             None => held.all,
         };
+        assert!(held.all >= own, "the share of a user is part of all");
+        assert!(held.all <= self.0.max, "shares are handed out within their number");
         let left_by_others = self.0.max - (held.all - own);
         let own_max = if user.is_some() { left_by_others.div_ceil(2) } else { left_by_others };
         if own >= own_max {
@@ -76,9 +78,11 @@ impl Shares {
 impl Drop for Share {
     fn drop(&mut self) {
         let mut held = self.shares.held();
+        assert!(held.all > 0, "a share that is given back was taken");
         held.all -= 1;
         let Some(user) = &self.user else { return };
         if let Some(own) = held.by_user.get_mut(user) {
+            assert!(*own > 0, "a share of a user that is given back was taken");
             *own -= 1;
             if *own == 0 {
                 held.by_user.remove(user);

@@ -134,6 +134,7 @@ impl Cursors {
                 break id;
             }
         };
+        assert!(id > 0, "a cursor has a positive number, and zero is the end of a result");
         let NewCursor { namespace, owner, source, is_kept, connection, is_evaluated } = cursor;
         let (is_stream, state) = (source.is_stream(), State::Idle(source));
         let last_used = now;
@@ -150,6 +151,7 @@ impl Cursors {
             _share: share,
         };
         table.insert(id, entry);
+        assert!(table.len() <= self.shares.count(), "each open cursor has a share");
         Ok(id)
     }
 

@@ -201,6 +201,8 @@ impl Running<'_> {
                 retryable.record(id, result);
             }
         }
+        debug_assert!(results.len() <= operations.len(), "an operation has one result");
+        debug_assert!(!self.is_ordered || totals.errors <= 1, "an error ends operations that are in order");
         ran.map(|()| (totals, results))
     }
 

@@ -98,6 +98,10 @@ pub async fn insert(call: &Call) -> Result<Reply> {
             places.push(place);
         }
     }
+    debug_assert!(
+        places.as_ref().is_none_or(|places| places.len() == todo.len()),
+        "each document has its place"
+    );
     let place_of = |index: usize| places.as_ref().map_or(index, |places| places[index]);
     let (request, count) = (call.request(), todo.len());
     let numbered = call.retryable.as_ref().map(|retryable| {
@@ -106,6 +110,7 @@ pub async fn insert(call: &Call) -> Result<Reply> {
     });
     let how = (is_ordered(&arguments), checks);
     let inserted = call.collections().insert(&request, &namespace, todo, how, numbered.as_ref()).await?;
+    debug_assert!(inserted.count as usize + inserted.failures.len() <= count, "a document has one outcome");
     answer.count += inserted.count;
     let failed: BTreeSet<usize> = inserted.failures.iter().map(|(index, _)| *index).collect();
     let stopped = failed.first().copied().filter(|_| is_ordered(&arguments)).unwrap_or(usize::MAX);
@@ -198,6 +203,8 @@ impl WriteAnswer {
     }
 
     fn reply(self, shows_modified: bool) -> Reply {
+        debug_assert!(self.done.is_empty(), "what is done is recorded before it is answered");
+        debug_assert!(self.errors.is_sorted_by_key(|(place, _)| *place), "errors are in order of statements");
         let mut reply = Document::one("n", Value::Int(self.count as i32));
         if !self.upserted.is_empty() {
             reply.push("upserted", Value::array(self.upserted));

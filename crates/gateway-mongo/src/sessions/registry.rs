@@ -132,6 +132,7 @@ impl Sessions {
         let statements = Arc::new(Statements::new(shared, (key.digest(), key.user.clone())));
         let session = Arc::new(Session { key: key.clone(), statements, last_request: Mutex::default() });
         table.insert(key, Entry { session: session.clone(), last_used: now, _share: share });
+        assert!(table.len() <= self.shares.count(), "each session has a share");
         Ok(session)
     }
 

@@ -118,6 +118,7 @@ impl<'m> Compressed<'m> {
 
 /// The payload of a compressed message.
 pub fn pack(compressor: Compressor, opcode: i32, content: &[u8]) -> Option<Vec<u8>> {
+    assert!(i32::try_from(content.len()).is_ok(), "the size of a message fits its field");
     let compressed = compressor.compress(content)?;
     let mut payload = Vec::with_capacity(9 + compressed.len());
     payload.extend(opcode.to_le_bytes());

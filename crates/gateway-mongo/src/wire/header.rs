@@ -35,6 +35,10 @@ impl Header {
     }
 
     pub fn bytes(&self) -> [u8; HEADER_SIZE_BYTES] {
+        assert!(
+            (HEADER_SIZE_BYTES..=i32::MAX as usize).contains(&self.length),
+            "the length of a message has its header and fits its field"
+        );
         let mut bytes = [0; HEADER_SIZE_BYTES];
         let fields = [self.length as i32, self.request_id, self.response_to, self.opcode];
         for (place, field) in bytes.chunks_exact_mut(4).zip(fields) {

@@ -83,6 +83,7 @@ pub fn encode(answer: &Answer<'_>) -> Vec<u8> {
     let mut message = Vec::with_capacity(length);
     message.extend(header.bytes());
     message.append(&mut payload);
+    assert_eq!(message.len(), length, "a message is as long as its header says");
     message
 }
 

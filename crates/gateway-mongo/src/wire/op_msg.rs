@@ -61,6 +61,7 @@ pub fn message(id: i32, response_to: i32, document: &[u8]) -> Vec<u8> {
     message.extend_from_slice(&header.bytes());
     message.extend_from_slice(&PREFIX);
     message.extend_from_slice(document);
+    assert_eq!(message.len(), length, "a message is as long as its header says");
     message
 }
 
