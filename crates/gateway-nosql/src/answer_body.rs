@@ -131,6 +131,11 @@ impl AnswerBody {
             let rest = piece.split_off(PIECE_BYTES);
             self.pieces.push_front(rest);
         }
+        assert!(self.left_bytes >= piece.len() as u64, "each piece of an answer is counted");
+        assert!(
+            !self.pieces.is_empty() || self.left_bytes == piece.len() as u64,
+            "the last piece of an answer is all that is left of it"
+        );
         self.left_bytes -= piece.len() as u64;
         Some(piece)
     }

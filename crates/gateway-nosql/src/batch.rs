@@ -130,11 +130,13 @@ fn respond_atomic(
 ) -> Reply {
     match &reply.outcome {
         Ok(replies) => {
+            assert_eq!(replies.len(), wants.len(), "each operation of a batch has its reply");
             for (item, content) in replies.iter().zip(wants) {
                 results.success(item, *content);
             }
         }
         Err(failure) => {
+            assert!(failure.index < wants.len(), "the failed operation is one of the batch");
             for index in 0..wants.len() {
                 let charge_centi = failure.charge_centi(index);
                 if index == failure.index {
@@ -155,6 +157,7 @@ fn respond_bulk(
     container: &ContainerHandle,
 ) -> Reply {
     let mut total = ReplyMeta::default();
+    assert_eq!(replies.len(), wants.len(), "each operation of a batch has its reply");
     for (reply, content) in replies.iter().zip(wants) {
         let meta = match reply {
             Ok(item) => {

@@ -45,6 +45,7 @@ pub(crate) fn push_number(out: &mut Vec<u8>, number: u64) {
 
 /// A fraction of so many decimals, without trailing zeros; nothing for zero.
 fn push_fraction(out: &mut Vec<u8>, fraction: u64, decimals: u32) {
+    debug_assert!(fraction < 10_u64.pow(decimals), "a fraction has no more digits than its decimals");
     if fraction == 0 {
         return;
     }

@@ -59,6 +59,11 @@ names! {
     Other,
 }
 
+const _: () = assert!(
+    (OperationName::AdminPartitions as u8) < OperationName::RotateKey as u8,
+    "the operations of operators lie together"
+);
+
 impl OperationName {
     /// Whether operators ask for it, not the applications whose latency is watched.
     pub fn is_of_admin(self) -> bool {

@@ -95,6 +95,7 @@ fn cut(text: &mut String, bytes_max: usize) {
     text.truncate(bytes_max);
     let start = text.rfind('%').filter(|at| at + 3 > text.len());
     text.truncate(start.unwrap_or(bytes_max));
+    assert!(text.len() <= bytes_max, "a cut text fits its header");
 }
 
 fn explanation(words: &str) -> String {

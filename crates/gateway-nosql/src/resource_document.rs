@@ -72,6 +72,8 @@ pub(crate) fn page(call: &Call<'_>, parent_rid: &str, member: &str, rows: Vec<Ve
     let count = rows.len();
     rows.truncate(max.min(count_within(size_max, rows.iter().map(|(_, row)| row.len()))));
     let continuation = rows.last().filter(|_| rows.len() < count).map(|(rid, _)| rid.clone());
+    assert!(rows.len() <= max, "a page has no more resources than the client accepts");
+    assert!(count == 0 || !rows.is_empty(), "a page has a resource as long as there is one");
     let documents: Vec<Vec<u8>> = rows.into_iter().map(|(_, row)| row).collect();
     Ok(Reply { continuation, ..feed(parent_rid, member, &documents) })
 }

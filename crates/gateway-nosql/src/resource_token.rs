@@ -79,6 +79,10 @@ impl Claims {
         }]);
         for text in [Some(&definition.resource), definition.partition_key.as_ref()] {
             // No text and an empty text have different lengths here.
+            assert!(
+                text.is_none_or(|text| u32::try_from(text.len()).is_ok_and(|length| length < u32::MAX)),
+                "the length of a signed text differs from that of no text"
+            );
             let length = text.map_or(u32::MAX, |text| text.len() as u32);
             mac.update(&length.to_be_bytes());
             mac.update(text.map_or(&[], |text| text.as_bytes()));

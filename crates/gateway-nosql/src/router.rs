@@ -91,6 +91,7 @@ impl<'p> Path<'p> {
 
     pub fn route(&self) -> Result<Route> {
         let mut names = [""; SEGMENTS_MAX];
+        assert!(self.count <= SEGMENTS_MAX, "a path has a bounded number of segments");
         for (name, segment) in names.iter_mut().zip(&self.segments) {
             *name = segment;
         }
