@@ -80,7 +80,10 @@ fn apportioned(sum: u64, weights: &[u64]) -> Vec<u64> {
         given = upto;
         part as u64
     };
-    (0..count).zip(weights).map(part).collect()
+    let parts: Vec<u64> = (0..count).zip(weights).map(part).collect();
+    let is_whole = parts.is_empty() || parts.iter().sum::<u64>() == sum;
+    assert!(is_whole, "the parts of a charge add up to the charge");
+    parts
 }
 
 #[cfg(test)]

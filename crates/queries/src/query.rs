@@ -370,6 +370,8 @@ impl Running<'_> {
             };
             done = done.plus(self.counters(&page));
             self.charge(&mut done);
+            assert!(done.charged >= charged, "a page never lowers the charge of its query");
+            debug_assert!(page.rows.len() <= limits.rows, "a page has no more rows than its limit");
             let size_bytes = page.statistics.rows_bytes;
             permit.settle(Cost { charge_centi: done.charged - charged, size_bytes, creates: false });
             self.note(reply, &part, &page);

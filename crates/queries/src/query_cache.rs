@@ -94,6 +94,7 @@ impl QueryCache {
         if let Some(known) = self.known.get(&key)
             && known.answers(entry, asked)
         {
+            assert_eq!(known.hash, asked.hash, "a query is kept under the hash of its text");
             return Ok(known);
         }
         self.bound.fetch_add(1, Ordering::Relaxed);

@@ -60,6 +60,7 @@ impl<'p> PagePermit<'p> {
     }
 
     pub fn settle(mut self, cost: Cost) {
+        assert!(self.permit.is_some(), "a page is settled once");
         self.close_tab(cost.charge_centi);
         if let Some(permit) = self.permit.take() {
             permit.settle(cost);

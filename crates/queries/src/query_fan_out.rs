@@ -52,6 +52,7 @@ impl Running<'_> {
             };
             let is_stuck = output.rows.is_empty();
             reply.rows.append(output.rows);
+            assert!(reply.rows.len() <= limits.rows, "the rounds of a page stay within its limit");
             let Some(state) = output.state else { break };
             let next = position_of_state(&state);
             let is_full = reply.rows.len() >= limits.rows || reply.rows.size_bytes() >= limits.size_bytes;
@@ -64,6 +65,7 @@ impl Running<'_> {
         }
         reply.statistics.rows = reply.rows.len() as u64;
         reply.statistics.rows_bytes = reply.rows.size_bytes() as u64;
+        assert!(done.charged >= charged, "a page never lowers the charge of its query");
         self.complete(reply, done.charged - charged);
         Ok(())
     }
@@ -84,6 +86,7 @@ impl Running<'_> {
         done: &mut QueryCounters,
     ) -> Result<PageOutput> {
         let charged = done.charged;
+        assert!(!parts.is_empty(), "a fan-out asks at least one partition");
         let mut permits = Vec::with_capacity(parts.len());
         for part in parts {
             part.partition.hosted().check_session(self.ctx)?;
@@ -95,6 +98,7 @@ impl Running<'_> {
             Ok(merged) => merged,
             Err(error) => return Err(all_failed(permits, error)),
         };
+        assert_eq!(permits.len(), costs.len(), "each permit is settled with its own cost");
         let own_centi: u64 = costs.iter().map(|cost| cost.charge_centi).sum();
         let merge_centi = (done.charged - charged).saturating_sub(own_centi).div_ceil(parts.len() as u64);
         for (permit, cost) in permits.into_iter().zip(costs) {
@@ -118,6 +122,7 @@ impl Running<'_> {
         let merged = Execution::merging(&self.prepared, room, state_of_position(position.as_deref())?)?;
         let mut merged = merged.metered(meter.clone());
         let shares = self.shares(parts, position.as_deref(), room, merged.rows_to_come()).await?;
+        assert_eq!(shares.len(), parts.len(), "each partition has its share of the rows");
         let mut tasks = Vec::with_capacity(parts.len());
         for ((part, permit), rows) in parts.iter().zip(permits.iter_mut()).zip(shares) {
             let share = PageLimits { rows, ..room };

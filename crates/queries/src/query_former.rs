@@ -174,6 +174,7 @@ impl Running<'_> {
             pieces.push(Piece { span: part.span.clone(), position });
         }
         self.charge(&mut done);
+        assert!(done.charged >= charged, "a page never lowers the charge of its query");
         self.push_in_order(&mut reply.rows, &rows);
         pieces.sort_by(|left, right| left.span.min.cmp(&right.span.min));
         if pieces.iter().any(|piece| piece.position != DONE) {
@@ -224,6 +225,7 @@ impl Running<'_> {
             Ok(page) => page,
             Err(error) => return Err(permit.failed(error)),
         };
+        debug_assert!(page.rows.len() <= taken, "the second read stays within the rows that were taken");
         let position = after(&page);
         Ok((part, Read { permit, page, position }))
     }
@@ -232,6 +234,11 @@ impl Running<'_> {
         let rows = sources.iter().flat_map(Rows::iter);
         let mut rows: Vec<_> = rows.map(|row| (self.prepared.sort_keys(row), row)).collect();
         rows.sort_by(|(left, _), (right, _)| left.cmp(right));
+        assert_eq!(
+            rows.len(),
+            sources.iter().map(Rows::len).sum::<usize>(),
+            "a merge neither adds nor loses rows"
+        );
         rows.iter().for_each(|(_, row)| merged.push_text(row));
     }
 }

@@ -68,6 +68,10 @@ impl QueryKey {
     /// The items' values at the key's paths, as far as the components determine them: arrays, objects and
     /// missing values are one component, and so are large integers that are close together.
     pub fn values(&self, entry: &ContainerEntry) -> Vec<KeyValue> {
+        assert!(
+            self.components.len() <= entry.shape.key_paths.len(),
+            "a key has at most the levels of its container"
+        );
         let value = |component: &KeyComponent| match component {
             KeyComponent::Null => Some(Value::Null),
             KeyComponent::Bool(value) => Some(Value::Bool(*value)),

@@ -83,6 +83,14 @@ impl Part {
             }
             min = max;
         }
+        debug_assert!(
+            parts.windows(2).all(|pair| pair[0].span.max <= pair[1].span.min),
+            "the parts that a token cuts are disjoint and ascending"
+        );
+        debug_assert!(
+            parts.iter().all(|part| self.span.contains_range(&part.span)),
+            "a token never widens the part that it cuts"
+        );
         parts
     }
 
@@ -189,6 +197,7 @@ fn hull(spans: &[KeyRange], partition: &PartitionHandle) -> Option<KeyRange> {
     let mut inside = spans.iter().filter(|span| span.overlaps(partition.epk_range()));
     let first = inside.next()?;
     let last = inside.next_back().unwrap_or(first);
+    debug_assert!(first.min <= last.min, "spans of keys are in order");
     Some(KeyRange { min: first.min.clone(), max: last.max.clone() })
 }
 

@@ -78,6 +78,10 @@ impl QueryToken {
         let later = |piece: &&Piece| piece.span.min > part.min && !piece.span.contains(&part.max);
         let old = before.map_or(&[][..], |token| &token.pieces);
         let mut pieces: Vec<Piece> = at.into_iter().collect();
+        debug_assert!(
+            pieces.iter().all(|piece| piece.span.min >= part.min),
+            "a token never leads back before the part that was read"
+        );
         pieces.extend(old.iter().filter_map(rest));
         pieces.extend(old.iter().filter(later).cloned());
         if pieces.is_empty() {
@@ -116,9 +120,10 @@ impl QueryToken {
 
     /// Fails only if ranges were cut again under a query whose positions are long.
     pub fn encode(&self) -> Result<String> {
+        assert!(!self.pieces.is_empty(), "a token has a piece");
         debug_assert!(
-            self.pieces.is_sorted_by(|left, right| left.span.min <= right.span.min),
-            "the pieces of a token follow one another"
+            are_in_order(&self.pieces),
+            "the pieces of a token are disjoint, ascending and not empty"
         );
         let mut out = Writer::default();
         out.byte(VERSION).be(self.container).be(self.query_hash);
