@@ -54,6 +54,12 @@ impl ContainerEntry {
         old: Option<&ContainerEntry>,
     ) -> Self {
         let rid = record.container.rid;
+        let ids = map.iter().map(|partition| partition.range_id());
+        assert!(
+            record.ranges.iter().map(|range| range.range_id).eq(ids),
+            "the ranges of a record and its partitions are in the same order"
+        );
+        debug_assert_eq!(map.generation(), record.generation, "a map is of its record's generation");
         let same_index = old.filter(|old| old.record.index == record.index);
         ContainerEntry {
             rid_text: rid.to_string(),

@@ -49,6 +49,7 @@ pub fn index_moved_to(index: &IndexRecord, container: &Container, limits: &Limit
             "the indexing policy of this container was changed too often: create a new container",
         )
     })?;
+    assert!(!index.ids().contains(&id), "a new index has a number that no index of the container has");
     let building = Some(generation(id, container, limits));
     Ok(IndexRecord { serving: index.serving.clone(), building, last_id: id })
 }

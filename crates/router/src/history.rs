@@ -98,6 +98,7 @@ impl ContainerHistory {
     pub fn note(&self, now: Duration, ranges: Vec<EpochRange>) {
         let mut past = self.past();
         past.known_since.get_or_insert(now);
+        debug_assert!(past.epochs.back().is_none_or(|last| last.from <= now), "epochs are in order");
         if let Some(last) = past.epochs.back() {
             if last.ranges == ranges {
                 return;
@@ -165,6 +166,7 @@ impl Past {
 }
 
 fn keep<T>(kept: &mut VecDeque<T>, next: T, count_max: usize) {
+    assert!(kept.len() <= count_max, "the history is bounded");
     if kept.len() == count_max {
         kept.pop_front();
     }

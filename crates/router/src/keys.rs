@@ -126,6 +126,7 @@ pub fn body_key(entry: &ContainerEntry, item: &PreparedBody) -> Result<Partition
 }
 
 pub fn logical(entry: &ContainerEntry, partition_key: PartitionKey) -> LogicalKey {
+    debug_assert!(is_full(entry, &partition_key), "the place of an item depends on all levels of its key");
     let epk = effective_partition_key(&entry.record.container.definition.partition_key, &partition_key);
     LogicalKey { epk, partition_key }
 }

@@ -228,6 +228,11 @@ impl Serving {
         }
         next.follow_users(&change.users);
         next.follow_offers(&change.offers);
+        assert_eq!(next.databases.len(), next.database_names.len(), "each database has one name");
+        assert!(
+            next.databases.values().all(|owner| owner.containers.len() == owner.containers_by_rid.len()),
+            "each container is found by its name and by its rid"
+        );
         Ok(next)
     }
 

@@ -48,10 +48,15 @@ impl Routing<'_> {
     /// Waits for the successors of a partition that has ended.
     async fn follow(&mut self) -> Result<bool> {
         self.moves += 1;
+        assert!(self.moves <= MOVES_MAX, "a request follows a bounded number of moves");
         let mut versions = self.serving.0.catalog_version.subscribe();
         loop {
             versions.borrow_and_update();
             let current = self.serving.current_entry(&self.entry)?;
+            assert!(
+                current.record.generation >= self.entry.record.generation,
+                "the routing of a container never moves back"
+            );
             // Sources end slightly before the catalog names their successors.
             let is_about_to_change = current.record.generation == self.entry.record.generation
                 && current.map.iter().any(|partition| partition.hosted().is_gone());

@@ -10,6 +10,7 @@ use shardlake_storage::{PacedWork, Shard};
 
 /// Bound on the number of shards: each has threads, memory and files of its own.
 pub const SHARDS_MAX: usize = 64;
+const _: () = assert!(SHARDS_MAX <= u16::MAX as usize, "records name shards by 16 bits");
 
 /// One shard, or several in the order of their numbers. Cheap to clone.
 #[derive(Debug, Clone)]

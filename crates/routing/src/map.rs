@@ -34,6 +34,7 @@ impl<T> PartitionMap<T> {
                 )));
             }
         }
+        assert_eq!(ranges.len(), values.len(), "each range has its partition");
         Ok(PartitionMap { generation, ranges, values })
     }
 
@@ -45,7 +46,9 @@ impl<T> PartitionMap<T> {
     pub fn lookup(&self, epk: &Epk) -> &T {
         // The first range begins below everything; comparing with its empty bound would cost more than all the rest.
         let later = &self.ranges[1..];
-        &self.values[later.partition_point(|range| range.min <= *epk)]
+        let at = later.partition_point(|range| range.min <= *epk);
+        debug_assert!(self.ranges[at].contains(epk), "the ranges cover each key");
+        &self.values[at]
     }
 
     pub fn overlapping<'a>(&'a self, span: &'a KeyRange) -> impl Iterator<Item = &'a T> {

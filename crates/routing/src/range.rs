@@ -107,7 +107,10 @@ pub fn initial_ranges(definition: &PartitionKeyDefinition, count: usize) -> Vec<
         index if index == count => Epk(vec![0xFF]),
         index => trimmed(inner_bound(definition, index as u128, count as u128)),
     };
-    (0..count).map(|index| KeyRange { min: bound(index), max: bound(index + 1) }).collect()
+    let ranges: Vec<KeyRange> =
+        (0..count).map(|index| KeyRange { min: bound(index), max: bound(index + 1) }).collect();
+    assert!(ranges.iter().all(|range| !range.is_empty()), "each first range can hold a key");
+    ranges
 }
 
 fn inner_bound(definition: &PartitionKeyDefinition, index: u128, count: u128) -> Epk {
