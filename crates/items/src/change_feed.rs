@@ -182,6 +182,7 @@ impl Items {
                     }
                     found => found?,
                 };
+            debug_assert!(found.last_lsn >= part.place.after, "a change feed never moves back");
             part.place.after = found.last_lsn;
             count += found.changes;
             charge_centi += found.charge_centi;
@@ -195,6 +196,7 @@ impl Items {
                 break;
             }
         }
+        assert!(read <= parts.len(), "a page reads each part at most once");
         let etag = FeedPosition::of_parts(&places(&parts), next).encode();
         let mut ranges: Vec<(u32, u64)> =
             parts.iter().map(|part| (part.partition.range_id(), part.partition.durable_lsn())).collect();

@@ -98,6 +98,7 @@ impl Items {
                 }
                 part => part?,
             };
+            assert!(part.items.len() <= room.items, "a partition keeps to the items that it was asked for");
             page.ranges.push((partition.range_id(), partition.durable_lsn()));
             room.items -= part.items.len();
             room.size_bytes = room.size_bytes.saturating_sub(part.size_bytes);

@@ -49,6 +49,7 @@ impl Items {
         let mut bytes = 0;
         for (place, span) in bounds.windows(2).enumerate() {
             // The next spans make up for items that a span lacks.
+            assert!(items.len() <= count, "a sample has no more items than were asked for");
             let left = count - items.len();
             let room = if fits { left } else { left.div_ceil(SPANS - place) };
             if room == 0 || bytes >= BYTES_MAX || (place > 0 && self.router().clock().elapsed() > end) {

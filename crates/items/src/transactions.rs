@@ -62,7 +62,8 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.space.taken_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        let before = self.space.taken_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        debug_assert!(before >= self.bytes, "memory that a transaction gives back was taken");
     }
 }
 

@@ -69,6 +69,10 @@ impl ChangeSink for Collected {
         {
             self.size_bytes -= size;
         }
+        debug_assert!(
+            !self.changes.is_empty() || self.size_bytes == 0,
+            "the bytes of each change are counted"
+        );
     }
 }
 
@@ -76,6 +80,10 @@ impl Collected {
     /// The changes in the order in which they are taken.
     fn in_order(self) -> VecDeque<VersionChange> {
         let mut changes: Vec<VersionChange> = self.changes.into_iter().map(|(change, _)| change).collect();
+        debug_assert!(
+            changes.is_sorted_by(|left, right| left.lsn <= right.lsn),
+            "changes are collected in the order of the log"
+        );
         for commit in changes.chunk_by_mut(|left, right| left.lsn == right.lsn) {
             // Stable: changes of one hash stay in the order of the commit.
             commit.sort_by(|left, right| left.epk.cmp(&right.epk));
