@@ -160,6 +160,7 @@ impl Turns {
             return None;
         }
         state.take(lane, key);
+        debug_assert!(state.lane(lane).count() <= self.rules.workers_max, "a worker has one holder");
         drop(state);
         Some(self.held(lane, key, meter))
     }
@@ -209,6 +210,7 @@ impl Turns {
         }
         let held = state.lanes[lane as usize].held.get_mut(&key);
         let held = held.expect("a turn that is given back was taken");
+        assert!(*held > 0, "a turn is given back once");
         *held -= 1;
         if *held == 0 {
             state.lanes[lane as usize].held.remove(&key);
@@ -218,6 +220,13 @@ impl Turns {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LaneState {
+    /// The number of workers that are held.
+    fn count(&self) -> usize {
+        self.held.values().sum()
     }
 }
 
@@ -239,6 +248,7 @@ impl State {
         if self.proven.len() < PROVEN_MAX || self.proven.contains_key(&key) {
             self.proven.insert(key, now + PROOF_TIME);
         }
+        assert!(self.proven.len() <= PROVEN_MAX, "the list of proven scripts is bounded");
     }
 
     fn waits(&self, lane: Lane, key: ScriptKey) -> bool {
@@ -296,6 +306,7 @@ impl State {
             }
             if waiter.granted.send(()).is_ok() {
                 self.take(lane, key);
+                debug_assert!(self.lane(lane).count() <= rules.workers_max, "a worker has one holder");
             }
         }
     }

@@ -53,6 +53,7 @@ impl Encoder {
         self.bytes.extend([0; HEADER_BYTES]);
         let bytes = std::mem::take(&mut self.bytes);
         self.bytes = postcard::to_extend(message, bytes).expect("a vector takes any message");
+        assert!(self.bytes.len() >= start + HEADER_BYTES, "each frame has its header");
         let length = self.bytes.len() - start - HEADER_BYTES;
         // A length beyond four bytes is beyond the maximum too, and refused by the reader.
         let length = u32::try_from(length).unwrap_or(u32::MAX);

@@ -67,6 +67,7 @@ impl Heap {
     pub(super) fn keep(&self) -> Image {
         let memory = &self.0;
         memory.is_open.set(false);
+        assert!(memory.used.get() <= REGION_BYTES, "an image lies in its region");
         // SAFETY: these bytes of the region have been handed out, and nothing writes to them meanwhile.
         let used = unsafe { std::slice::from_raw_parts(memory.region.as_ptr(), memory.used.get()) };
         Image(used.into())
@@ -82,6 +83,7 @@ impl Heap {
     /// it is freed twice.
     pub(super) unsafe fn put_back(&self, Image(image): &Image) {
         let memory = &self.0;
+        assert!(image.len() <= REGION_BYTES, "an image fits the region that it is copied to");
         memory.free_blocks();
         memory.used.set(image.len());
         memory.is_open.set(false);
@@ -121,6 +123,7 @@ impl Memory {
     /// Reserves bytes of the region; null if they do not fit.
     fn carve(&self, bytes: usize) -> *mut Header {
         let start = self.used.get();
+        assert!(start <= REGION_BYTES, "the used part of a region lies in it");
         if bytes > REGION_BYTES - start {
             return ptr::null_mut();
         }
@@ -147,6 +150,7 @@ impl Memory {
 
     /// Resizes the last block in place, if there is space.
     fn stretch(&self, header: *mut Header, size: usize) -> bool {
+        assert!(self.is_in_region(header), "only a block of the region is resized in place");
         let start = header as usize - self.region.as_ptr() as usize;
         let Some(layout) = block_layout(size).filter(|layout| layout.size() <= REGION_BYTES - start) else {
             return false;
@@ -175,6 +179,7 @@ impl Memory {
     ///
     /// The block is on the list.
     unsafe fn unlink(&self, header: *mut Header) {
+        debug_assert!(!self.is_in_region(header), "only blocks outside of the region are on the list");
         // SAFETY: neighbours are on the list, too.
         unsafe {
             let Header { previous, next, .. } = header.read();
