@@ -135,6 +135,8 @@ impl ScriptRuns {
             }
         };
         partition.hosted().admit_again(ctx, permit)?;
+        let is_asked = transaction.logical().partition_key.same(&logical.partition_key);
+        debug_assert!(is_asked, "a run has the logical partition of its request");
         let limits = ScriptLimits::default();
         let store = ScriptStore::new(self, entry, transaction, ctx, limits.time);
         Ok(ScriptRun {

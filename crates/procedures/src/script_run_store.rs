@@ -175,6 +175,8 @@ impl<'a> ScriptStore<'a> {
             if let Some(writes) = self.writes.as_mut().filter(|writes| writes.len() < WRITES_MAX) {
                 writes.extend(ScriptedWrite::of(operation));
             }
+            let recorded = self.writes.as_ref().map_or(0, Vec::len);
+            debug_assert!(recorded <= WRITES_MAX, "so many writes are recorded");
             self.size_bytes += reply.item.as_ref().map_or(0, |item| item.json_size_bytes() as u64);
         }
         reply
@@ -335,6 +337,7 @@ impl Store for ScriptStore<'_> {
         self.ctx.deadline = now + time;
         // The last fifth of the time is reserved for finishing.
         self.time_up = now + time - time / 5;
+        debug_assert!(self.time_up <= self.ctx.deadline, "the last fifth of the time is for finishing");
     }
 
     fn call<'a>(&'a mut self, request: StoreRequest) -> BoxFuture<'a, StoreReply> {
