@@ -95,6 +95,17 @@ const AZURE_2026_04: &[SizeRow] = &[
     row(2048, 29180, 125_000),
 ];
 
+const _: () = {
+    let mut at = 1;
+    while at < AZURE_2026_04.len() {
+        let (smaller, larger) = (AZURE_2026_04[at - 1], AZURE_2026_04[at]);
+        assert!(smaller.size_kib < larger.size_kib, "the rows of the table ascend by size");
+        assert!(smaller.read < larger.read, "a larger item never costs less to read");
+        assert!(smaller.write < larger.write, "a larger item never costs less to write");
+        at += 1;
+    }
+};
+
 impl Default for ChargeTable {
     fn default() -> Self {
         ChargeTable {
@@ -125,6 +136,7 @@ impl ChargeTable {
         }
         let last = *self.rows.last().expect("the table has rows");
         let times = size_bytes as u64 / (last.size_kib * 1024);
+        assert!(times > 0, "an item above the table costs at least the table's last row");
         SizeRow { size_kib: last.size_kib * times, read: last.read * times, write: last.write * times }
     }
 

@@ -17,6 +17,7 @@
 pub(super) const HITTERS: usize = 64;
 /// A key is labelled at once if it brings this share of its generation's weight.
 const HEAVY_SHARE: u64 = 64;
+const _: () = assert!(HITTERS.is_multiple_of(16), "tags are compared 16 at a time, without a rest");
 
 #[derive(Debug, Clone)]
 pub(super) struct Summary<L> {
@@ -98,6 +99,7 @@ impl<L> Summary<L> {
 
     /// Keys of the least weight are taken round robin: with many of them the search is short.
     fn lightest(&mut self) -> usize {
+        debug_assert_eq!(self.labels.len(), HITTERS, "only a full summary displaces an entry");
         let is_least = |weight: &u64| *weight == self.least;
         let mut found =
             self.weights[self.least_from..].iter().position(is_least).map(|at| at + self.least_from);
@@ -111,6 +113,7 @@ impl<L> Summary<L> {
 
     /// The key with the most weight since the last call, its certain weight, and the total weight.
     pub fn take_leader(&mut self) -> Option<(&L, u64, u64)> {
+        assert!(self.total >= self.slice_total, "a total never falls");
         let total = self.total - self.slice_total;
         let brought = |at: usize| self.weights[at] - self.slice_weights[at];
         let (at, weight) =
@@ -154,6 +157,7 @@ pub(super) struct Hitter<L> {
 
 impl<L> Hitter<L> {
     pub fn guaranteed(&self) -> u64 {
+        assert!(self.weight >= self.error, "the error of an estimate is part of its weight");
         self.weight - self.error
     }
 }

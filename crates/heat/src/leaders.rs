@@ -33,6 +33,7 @@ impl Leaders {
     /// Adds the heaviest key of a minute, with its weight and that of all.
     pub fn note(&mut self, minute: u32, leader: Option<(Arc<LogicalKey>, u64, u64)>) {
         let Some((key, weight, total)) = leader else { return };
+        debug_assert!(weight <= total, "a leader is part of the total");
         let share = weight as f64 / total.max(1) as f64;
         let is_same = |last: &Leader| last.key.partition_key.same(&key.partition_key);
         if share < LEADING_SHARE || self.0.back().is_some_and(is_same) {
@@ -42,6 +43,7 @@ impl Leaders {
             self.0.pop_front();
         }
         self.0.push_back(Leader { minute, key, weight, share });
+        assert!(self.0.len() <= LEADERS_MAX, "the list of leaders is bounded");
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Leader> {

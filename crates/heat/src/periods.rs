@@ -91,7 +91,9 @@ fn periods(rings: &Rings, now: u32, period_seconds: u32, from: u32) -> Vec<Perio
 /// Where each of the parts of a range begins, and where the last one ends.
 pub fn part_bounds(range: &KeyRange, scale: &EpkScale) -> Vec<shardlake_routing::Epk> {
     let inner = (1..PARTS).map(|part| scale.bound(part as f64 / PARTS as f64));
-    std::iter::once(range.min.clone()).chain(inner).chain([range.max.clone()]).collect()
+    let bounds: Vec<_> = std::iter::once(range.min.clone()).chain(inner).chain([range.max.clone()]).collect();
+    debug_assert!(bounds.is_sorted(), "the parts of a range ascend");
+    bounds
 }
 
 impl Period {

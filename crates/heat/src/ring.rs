@@ -10,6 +10,16 @@ use super::row::{Counts, OpenRow, Row};
 /// Length of a period in seconds, and how many periods a ring reaches back.
 pub(super) const RINGS: [(u32, u32); 4] = [(1, 600), (60, 360), (600, 576), (3600, 672)];
 
+const _: () = {
+    let mut at = 1;
+    while at < RINGS.len() {
+        let ((finer, slots), (coarser, _)) = (RINGS[at - 1], RINGS[at]);
+        assert!(coarser.is_multiple_of(finer), "a period of one ring is whole periods of the ring before");
+        assert!(finer * slots >= coarser, "a ring reaches at least as far as one period of the next");
+        at += 1;
+    }
+};
+
 #[derive(Debug, Clone)]
 pub(super) struct Rings {
     rings: [Ring; RINGS.len()],
@@ -131,6 +141,8 @@ impl Rings {
 
 impl Ring {
     fn push(&mut self, row: &OpenRow) {
+        let is_later = self.closed.back().is_none_or(|last| last.period < row.period);
+        debug_assert!(is_later, "a ring's periods ascend, and each is closed once");
         let first = row.period.saturating_sub(self.slots - 1);
         while self.closed.front().is_some_and(|oldest| oldest.period < first) {
             self.closed.pop_front();
@@ -145,6 +157,7 @@ impl Ring {
             self.closed.reserve_exact(room.min(self.slots as usize / 8));
         }
         self.closed.push_back(row.pack());
+        debug_assert!(self.closed.len() <= self.slots as usize, "a ring holds no more than its periods");
     }
 }
 

@@ -78,6 +78,7 @@ impl OpenRow {
         let buckets_centi = self.all_buckets_centi();
         let largest = buckets_centi.iter().max().copied().unwrap_or(0);
         let shift = (u64::BITS - largest.leading_zeros()).saturating_sub(u32::BITS) as u8;
+        assert!(largest >> shift <= u64::from(u32::MAX), "packed buckets lose no high bits");
         Row {
             period: self.period,
             counts: self.counts.clone(),

@@ -80,6 +80,7 @@ impl Bucket {
         (self.rate_centi, self.burst) = (rate_centi, burst);
         self.level = self.level.min(capacity_of(rate_centi));
         self.bank = self.bank.min(self.bank_max());
+        assert!(self.bank <= self.bank_max(), "a new rate never leaves more saved than its burst");
     }
 
     /// Takes `estimate_centi` if the level allows any operation at all.
@@ -105,6 +106,10 @@ impl Bucket {
         if capacity > 0 {
             let own = i128::from(capacity_of(self.rate_centi));
             self.level = i64::try_from(level * own / capacity).unwrap_or(i64::MIN);
+            assert!(
+                self.level <= capacity_of(self.rate_centi),
+                "a successor holds no more than its capacity"
+            );
         }
     }
 
@@ -132,6 +137,8 @@ impl Bucket {
         let lift = self.bank.min(room).min(rise(self.lift_rate_centi(), elapsed_us));
         self.bank -= lift;
         self.level = level.min(capacity) + lift;
+        assert!(self.level <= capacity, "a bucket is never filled above its capacity");
+        assert!((0..=self.bank_max()).contains(&self.bank), "saved tokens stay between none and the burst");
         self.keep_promises(elapsed_us);
     }
 
@@ -145,6 +152,7 @@ impl Bucket {
 
     fn refuse(&mut self, estimate_centi: u64, urgency: Urgency) -> Refusal {
         let missing = self.floor(urgency).saturating_sub(self.level).saturating_add(1);
+        assert!(missing > 0, "only an operation that lacks tokens is refused");
         let (before, promised) = match urgency {
             Urgency::High => (self.promised_high, &mut self.promised_high),
             Urgency::Low => (self.promised_high + self.promised_low, &mut self.promised_low),

@@ -80,6 +80,7 @@ impl ContainerBudget {
             }
             Allowance::Shared(budget) => (vec![max_centi; ranges.len()], Some(budget.clone())),
         };
+        assert_eq!(rates.len(), ranges.len(), "each range has its share of the throughput");
         // A shared throughput has its credit or debt in one place, so the partitions below it only keep their ceiling.
         let burst = if shared.is_some() { Burst::Off } else { rules.burst };
         let budget_of = |(range, rate): (&RangeThroughput<'_>, u64)| {
@@ -99,6 +100,10 @@ impl ContainerBudget {
         };
         let mut partitions: Vec<_> = ranges.iter().zip(rates).map(budget_of).collect();
         partitions.sort_by_key(|(range_id, _)| *range_id);
+        assert!(
+            partitions.is_sorted_by(|left, right| left.0 < right.0),
+            "each range has one budget, in the order that the binary search needs"
+        );
         self.0.store(Arc::new(Plan { is_limited: true, partitions, shared }));
     }
 

@@ -43,5 +43,7 @@ pub fn serverless_throughput(partitions: usize) -> u64 {
 pub fn scaled_throughput(max_throughput: u64, reports: &[(u32, BudgetReport)]) -> u64 {
     let percent = |report: &BudgetReport| (report.peak_centi * 100).div_ceil(report.rate_centi.max(1));
     let busiest = reports.iter().map(|(_, report)| percent(report)).max().unwrap_or(0);
-    max_throughput * busiest.clamp(10, 100) / 100
+    let scaled = max_throughput * busiest.clamp(10, 100) / 100;
+    assert!(scaled <= max_throughput, "autoscale never exceeds its maximum");
+    scaled
 }

@@ -24,7 +24,12 @@ pub fn shares_of(total: u64, weights: &[Option<u64>]) -> Vec<u64> {
 pub fn fractions_of(weights: &[Option<u64>]) -> Vec<f64> {
     let weights = whole_weights(weights);
     let all: u128 = weights.iter().sum();
-    weights.iter().map(|weight| *weight as f64 / all as f64).collect()
+    let fractions: Vec<f64> = weights.iter().map(|weight| *weight as f64 / all as f64).collect();
+    debug_assert!(
+        fractions.is_empty() || (fractions.iter().sum::<f64>() - 1.0).abs() < 1e-6,
+        "fractions add up to the whole"
+    );
+    fractions
 }
 
 /// With the mean of the weights that are given in the place of each that is not.

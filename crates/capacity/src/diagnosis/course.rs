@@ -65,6 +65,7 @@ fn spell_of(container: &ContainerLoad, finding: &Finding) -> Spell {
     let first = pressed.windows(2).find(|pair| gap(pair)).map_or(pressed[pressed.len() - 1], |pair| pair[0]);
     // The second has ended one later.
     let until = last.saturating_sub(1);
+    assert!(until <= first, "a spell ends after it began");
     Spell { since: Some(first), until: (until >= RECENT_SECONDS).then_some(until) }
 }
 

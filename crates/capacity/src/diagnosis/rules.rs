@@ -60,6 +60,8 @@ pub(super) fn sequential_keys(container: &ContainerLoad) -> Vec<Finding> {
     if container.pressed().next().is_none() {
         return vec![];
     }
+    assert!(leaders.len() > 1, "a sequence has at least two leaders");
+    assert!(first.seconds_ago >= last.seconds_ago, "leaders are in the order of their times");
     let pause = (first.seconds_ago - last.seconds_ago) as f64 / (leaders.len() - 1) as f64;
     let finding = Finding {
         kind: FindingKind::SequentialKeys,
@@ -324,6 +326,7 @@ fn is_scanned(partition: &PartitionLoad) -> bool {
 
 fn mean_of_others(container: &ContainerLoad, partition: &PartitionLoad) -> f64 {
     let all: u64 = container.partitions.iter().map(|partition| partition.size_bytes).sum();
+    debug_assert!(all >= partition.size_bytes, "the partition is one of its container");
     (all - partition.size_bytes) as f64 / (container.partitions.len().max(2) - 1) as f64
 }
 
