@@ -22,6 +22,9 @@ const MARGIN: Duration = Duration::from_millis(200);
 /// Margin on top of the time that a watcher waits.
 const EXTRA: Duration = Duration::from_secs(1);
 
+const _: () = assert!(MARGIN.as_millis() < LEASE_MIN.as_millis(), "the shortest lease outlasts its margin");
+const _: () = assert!(LEASE_MIN.as_millis() <= LEASE_DEFAULT.as_millis(), "the default lease is allowed");
+
 /// Record that the holder writes at each renewal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -95,6 +98,7 @@ impl Watch {
         };
         self.seen = Some((last.number, since));
         let until = since + patience(Duration::from_millis(last.record.ttl_ms));
+        assert!(until >= since, "the wait for a lease ends after it began");
         if now >= until { next } else { Look::Wait { until } }
     }
 }

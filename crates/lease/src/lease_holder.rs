@@ -91,6 +91,8 @@ pub async fn take(register: Register, node: Node) -> Result<LeaseHolder, Cluster
                 continue;
             }
         };
+        let is_higher = |last: &crate::Entry| number > last.number && number > last.record.term;
+        assert!(last.as_ref().is_none_or(is_higher), "each term of a lease is above all earlier terms");
         let record = Record {
             node: node.name.clone(),
             incarnation: node.incarnation.clone(),
@@ -145,6 +147,7 @@ impl Holder {
             sleep(self.ttl / RENEWALS).await;
             let began = self.lease.begin();
             let number = *numbers.borrow() + 1;
+            assert!(number > self.record.term, "renewals are numbered after the term they belong to");
             let outcome = self.renew(number).await;
             let taken = match outcome {
                 Append::Stored if began.since_boot.saturating_sub(renewed) < patience(self.ttl) => None,

@@ -63,7 +63,15 @@ impl Location {
 impl SeparateWal {
     fn side(&self, location: &Path) -> Side {
         match below(location, &self.data.prefix) {
-            Some(rest) if is_of_a_log(&rest) => Side::Log(joined(&self.log.prefix, &rest)),
+            Some(rest) if is_of_a_log(&rest) => {
+                let place = joined(&self.log.prefix, &rest);
+                debug_assert_eq!(
+                    self.name_here(&place).as_ref(),
+                    Some(location),
+                    "a log's name is reversible"
+                );
+                Side::Log(place)
+            }
             _ => Side::Data,
         }
     }

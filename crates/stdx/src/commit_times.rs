@@ -55,7 +55,11 @@ impl CommitTimes {
         let time_ms = self.0.advance(&mut state, 0);
         match state.under_way.back_mut() {
             Some((last_ms, count)) if *last_ms == time_ms => *count += 1,
-            _ => state.under_way.push_back((time_ms, 1)),
+            back => {
+                let is_later = back.is_none_or(|(last_ms, _)| *last_ms < time_ms);
+                assert!(is_later, "commits under way are listed in the order of their times");
+                state.under_way.push_back((time_ms, 1));
+            }
         }
         drop(state);
         UnderWay { shared: self.0.clone(), time_ms }

@@ -74,6 +74,7 @@ impl DurationCounts {
     /// The sum of several histograms; `None` where there is none.
     pub fn sum(all: impl IntoIterator<Item = DurationCounts>) -> Option<DurationCounts> {
         all.into_iter().reduce(|mut sum, other| {
+            assert_eq!(sum.buckets.len(), other.buckets.len(), "histograms have the same bounds");
             for ((_, count), (_, more)) in sum.buckets.iter_mut().zip(&other.buckets) {
                 *count += more;
             }
