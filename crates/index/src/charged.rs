@@ -75,6 +75,7 @@ impl TermSet {
 
     /// The number of terms charged for a replace: those that `new` lacks, and those that it adds.
     pub fn difference(&self, new: &TermSet) -> (u64, u64) {
+        debug_assert!(self.0.is_sorted() && new.0.is_sorted(), "sets of terms are compared in their order");
         let (mut removed, mut added) = (Counted::default(), Counted::default());
         let (mut old, mut new) = (self.0.as_slice(), new.0.as_slice());
         while let ([a, old_rest @ ..], [b, new_rest @ ..]) = (old, new) {

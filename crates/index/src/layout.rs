@@ -183,6 +183,7 @@ impl CompositeLayout {
             let rest: Vec<u8> = entry.get(at..)?.iter().map(invert).collect();
             let length = index_value_length(&rest)?;
             at += length;
+            assert!(at <= entry.len(), "a composite's members lie within its entry");
             if is_cut(&rest[..length]) {
                 return Some(at);
             }
@@ -258,6 +259,7 @@ fn compile(
         let descending = member.order == SortOrder::Descending;
         compiled.push(CompositeMember { computed: number_of(computed, &names), names, descending, inverted });
     }
+    assert_eq!(hashed.len(), compiled.len(), "each member of a composite index is part of its hash");
     Ok(Some(CompositeLayout { hash: composite_hash(&hashed), members: compiled }))
 }
 

@@ -55,6 +55,7 @@ struct Span {
 }
 
 const HASH: usize = 8;
+const _: () = assert!(HASH == size_of::<u64>(), "a term begins with the hash of its path");
 
 impl ItemTerms {
     pub fn of(item: &ItemView<'_>, layout: &IndexLayout) -> ItemTerms {
@@ -81,6 +82,7 @@ impl ItemTerms {
                 terms.sort();
             }
         }
+        assert!(terms.len() <= found, "summaries never add terms");
         (ItemTerms { found, ..terms }, charged)
     }
 
@@ -89,6 +91,7 @@ impl ItemTerms {
         let mut terms = ItemTerms::default();
         terms.push_rest(item, layout);
         terms.sort();
+        debug_assert!(terms.iter().is_sorted_by(|left, right| left < right), "each term is written once");
         terms
     }
 
@@ -152,6 +155,7 @@ impl ItemTerms {
     /// Calls `visit` with (true, term) for every term that `new` lacks and (false, term) for every term that
     /// it adds.
     pub fn difference(&self, new: &ItemTerms, visit: &mut dyn FnMut(bool, &[u8])) {
+        debug_assert!(self.iter().is_sorted() && new.iter().is_sorted(), "terms are compared in their order");
         let (mut old, mut new) = (self.iter().peekable(), new.iter().peekable());
         loop {
             match (old.peek(), new.peek()) {
@@ -199,6 +203,8 @@ impl ItemTerms {
     /// An item's size limits the bytes of its terms far below 32 bits: each term needs at most about ten
     /// times its value's bytes.
     fn close(&mut self, path_hash: u64, start: usize) {
+        assert!(self.bytes.len() <= u32::MAX as usize, "the terms of one item fit 32-bit offsets");
+        debug_assert!(start + HASH <= self.bytes.len(), "a term has the hash of its path");
         self.spans.push(Span { path_hash, start: start as u32, end: self.bytes.len() as u32 });
     }
 
@@ -209,6 +215,10 @@ impl ItemTerms {
         if !self.spans[first..].iter().any(|span| distinct.insert(term(span)) && distinct.len() > max) {
             return;
         }
+        debug_assert!(
+            self.spans[first..].windows(2).all(|pair| pair[0].end == pair[1].start),
+            "the terms of an array lie one after another, so that they are cut off as one"
+        );
         let start = self.spans[first].start as usize;
         self.spans.truncate(first);
         self.bytes.truncate(start);
