@@ -99,6 +99,7 @@ fn document(kept: &KeptState) -> Value {
         let table = file.table.map(|checksum| format!("{checksum:032x}"));
         json!({ "path": file.path, "sizeBytes": file.size_bytes, "tableChecksum": table })
     };
+    assert_eq!(kept.shards.len(), kept.moment.stamps.len(), "each shard of a state has its place in the log");
     let shards = kept.shards.iter().zip(&kept.moment.stamps).map(|(shard, stamp)| {
         let files: Vec<Value> = shard.files().iter().map(file).collect();
         json!({ "files": files, "stamp": stamp.as_ref().map(place_in_log) })

@@ -106,6 +106,7 @@ pub(crate) async fn preview(call: &OperatorCall<'_>, container: &ContainerHandle
             call.account.queries().preview_queries(&call.context, container, policy, &asked, count).await?
         }
     };
+    assert_eq!(asked.len(), queries.len(), "each query has its preview");
     let queries = asked.iter().zip(&queries).map(|((text, _), preview)| query_told(text, preview));
     let pair = |figure: fn(&PolicyFigures) -> f64| json!({ "now": rounded(figure(&preview.now)), "then": rounded(figure(&preview.then)) });
     Ok(crate::ok(written(&json!({

@@ -219,6 +219,7 @@ impl Columns {
     }
 
     fn count(self) -> usize {
+        assert!(self.first <= self.last, "a map has at least one column");
         (self.last - self.first) as usize + 1
     }
 
@@ -258,6 +259,10 @@ impl Source {
 
     /// In force at the end of a period, or the first that it had.
     fn budget_at(&self, end: Duration) -> Option<f64> {
+        debug_assert!(
+            self.budgets.is_sorted_by(|left, right| left.0 <= right.0),
+            "budgets are kept in the order of their times"
+        );
         let before = self.budgets.partition_point(|(from, _)| *from <= end);
         self.budgets.get(before.saturating_sub(1)).and_then(|(_, budget)| *budget)
     }

@@ -130,6 +130,7 @@ impl Upkeep {
             parents.sort_unstable();
             parents.dedup();
             let range = KeyRange { min: bounds[0].0.min.clone(), max: bounds[bounds.len() - 1].0.max.clone() };
+            assert!(!range.is_empty(), "joined ranges have a hash space");
             let target = new_range(draft, next_range_id(entry), &range, sources[0].shard, parents);
             let shares: Option<Vec<u64>> = sources.iter().map(|source| source.throughput).collect();
             let target = RangeRecord { throughput: shares.map(|shares| shares.iter().sum()), ..target };

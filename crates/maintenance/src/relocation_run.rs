@@ -343,11 +343,28 @@ fn take_over(draft: &mut Definitions, rid: Subject, record: &RelocationRecord) -
     }
     let (sources, kept): (Vec<RangeRecord>, Vec<RangeRecord>) =
         old.ranges.iter().cloned().partition(|range| record.sources.contains(&range.range_id));
+    assert_eq!(
+        sources.len(),
+        record.sources.len(),
+        "each source of a relocation is a range of its container"
+    );
     let mut ranges = Vec::with_capacity(kept.len() + record.targets.len());
     for range in kept.into_iter().chain(record.targets.iter().cloned()) {
         ranges.push((bounds_of(&range)?, range));
     }
     ranges.sort_by(|left, right| left.0.min.cmp(&right.0.min));
+    assert!(
+        ranges.windows(2).all(|pair| pair[0].0.max == pair[1].0.min),
+        "the targets of a relocation cover exactly the hash space of its sources"
+    );
+    assert!(
+        ranges.first().is_some_and(|(bounds, _)| bounds.min.0.is_empty()),
+        "the ranges of a container begin with the hash space"
+    );
+    assert!(
+        ranges.last().is_some_and(|(bounds, _)| bounds.is_unbounded_above()),
+        "the ranges of a container end with the hash space"
+    );
     let published = ContainerRecord {
         ranges: ranges.into_iter().map(|(_, range)| range).collect(),
         generation: old.generation + 1,
@@ -371,6 +388,7 @@ fn former_after(before: &[FormerRange], sources: &[RangeRecord], kind: Relocatio
         }));
     }
     former.drain(..former.len().saturating_sub(FORMER_RANGES_MAX));
+    assert!(former.len() <= FORMER_RANGES_MAX, "the list of former ranges is bounded");
     former
 }
 

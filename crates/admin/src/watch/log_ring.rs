@@ -117,11 +117,14 @@ impl LogRing {
             let Some(oldest) = kept.lines.pop_front() else { break };
             kept.bytes -= oldest.bytes();
         }
+        assert!(kept.lines.len() <= LINES_MAX, "the log in memory is bounded");
+        assert!(!kept.lines.is_empty() || kept.bytes == 0, "the bytes of each line are counted");
     }
 
     /// Lines from a number on that are at least so grave: the latest of them, oldest first.
     pub(crate) fn lines(&self, since: Option<u64>, severity: u8, limit: usize) -> Lines {
         let Ok(kept) = self.0.lock() else { return Lines { sequence: 0, dropped: 0, lines: vec![] } };
+        assert!(kept.next >= kept.lines.len() as u64, "each line in memory has a number");
         let oldest = kept.next - kept.lines.len() as u64;
         // A number from an earlier run of the server is ignored.
         let since = since.filter(|since| *since <= kept.next).unwrap_or(oldest);
