@@ -232,6 +232,7 @@ fn escaped(json: &str) -> String {
             escaped.push_str(&format!("\\u{unit:04x}"));
         }
     }
+    debug_assert!(escaped.is_ascii(), "a header holds ASCII alone");
     escaped
 }
 
@@ -249,5 +250,6 @@ fn activity_id(bytes: [u8; 16]) -> HeaderValue {
         text[place + 1] = DIGITS[usize::from(bytes[from] & 15)];
         place += 2;
     }
+    debug_assert_eq!(place, text.len(), "every digit has its place");
     HeaderValue::from_bytes(&text).expect("digits and dashes")
 }

@@ -130,6 +130,7 @@ impl Written {
     }
 
     fn has(&self, id: u16) -> bool {
+        debug_assert!(id < 128, "a token that is asked for has a bit");
         self.0 & 1_u128.checked_shl(id.into()).unwrap_or(0) != 0
     }
 }

@@ -76,6 +76,7 @@ impl<'f> Tokens<'f> {
             }
             tokens.push(token);
         }
+        debug_assert!(tokens.len() <= TOKENS_MAX, "a frame has so many tokens");
         Ok(Tokens(tokens))
     }
 

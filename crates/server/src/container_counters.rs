@@ -130,6 +130,7 @@ impl Known {
         };
         let containers = self.by_spelling.entry(database.to_owned()).or_default();
         containers.insert(container.to_owned(), counts.clone());
+        assert!(self.all.len() <= CONTAINERS_MAX, "the number of counted containers is bounded");
         Some(counts)
     }
 }

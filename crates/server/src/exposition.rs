@@ -81,6 +81,10 @@ impl Page {
     /// The text, in the order of the table.
     pub fn text(mut self) -> String {
         let mut registered = Registry::default();
+        debug_assert!(
+            self.families.iter().all(|family| ALL.iter().any(|known| std::ptr::eq(*known, family.described))),
+            "each family of the page is in the table of metrics"
+        );
         self.families.sort_by_key(|family| {
             ALL.iter().position(|described| std::ptr::eq(*described, family.described))
         });

@@ -221,6 +221,7 @@ fn generate(path: &Path, random: &Random) -> Result<(), String> {
 /// Writes a key file so that a crash leaves the old one or the new one. After an error, the old one is in its place. `Some`:
 /// the new one is, but for this reason a power cut may bring back the old one.
 pub fn write(path: &Path, keys: &[NamedKey]) -> Result<Option<String>, String> {
+    assert!(keys.iter().any(|key| key.name == KeyName::Primary), "a key file has a primary key");
     let file = KeyFile::of(keys);
     let mut text = serde_json::to_string_pretty(&file).expect("four texts are valid JSON");
     text.push('\n');

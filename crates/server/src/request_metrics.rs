@@ -62,6 +62,10 @@ impl Default for RequestMetrics {
 
 impl RequestMetrics {
     fn of(&self, transport: Transport, operation: OperationName) -> &Counts {
+        debug_assert!(
+            (operation as usize) < OperationName::ALL.len(),
+            "each operation is in the list of all"
+        );
         &self.counts[transport as usize * OperationName::ALL.len() + operation as usize]
     }
 

@@ -175,6 +175,10 @@ impl Drop for Answering {
             answers.swap_remove(place);
         }
     }
+    debug_assert!(
+        !answers.iter().any(|answer| std::ptr::eq(answer.as_ptr(), self)),
+        "an answer is on the list once"
+    );
 }
 
 impl Drop for InFlight {
@@ -182,7 +186,8 @@ impl Drop for InFlight {
         self.0.idle_since.store(milliseconds(&self.0.clock), Ordering::Relaxed);
         // The end of an unread body may still arrive; it is not the start of a request.
         self.0.headers_since.store(NEVER, Ordering::Relaxed);
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        let before = self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "each request in flight is counted");
     }
 }
 

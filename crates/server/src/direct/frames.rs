@@ -88,7 +88,10 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 
     fn arrived(&mut self) -> io::Result<Option<Bytes>> {
         match frame_length(&self.buffer, self.frame_bytes_max).map_err(bad)? {
-            Some(length) if self.buffer.len() >= length => Ok(Some(self.buffer.split_to(length).freeze())),
+            Some(length) if self.buffer.len() >= length => {
+                assert!(length > 0, "a frame has its length");
+                Ok(Some(self.buffer.split_to(length).freeze()))
+            }
             _ => Ok(None),
         }
     }
@@ -166,6 +169,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     /// The arrived bytes, up to the end of the body.
     fn part(&mut self, left: &mut u64) -> Bytes {
         let length = (self.buffer.len() as u64).min(*left);
+        assert!(length <= *left, "a body ends at its length");
         *left -= length;
         self.buffer.split_to(length as usize).freeze()
     }

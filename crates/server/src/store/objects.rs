@@ -136,7 +136,14 @@ pub async fn count(location: &Location) -> Result<u16, String> {
         None if numbers.len() > SHARDS_MAX => {
             Err(format!("there are {} shards, but an account has at most {SHARDS_MAX}", numbers.len()))
         }
-        None => Ok(numbers.len() as u16),
+        None => {
+            let count = numbers.len() as u16;
+            assert!(
+                numbers.last().is_none_or(|last| last + 1 == count),
+                "shards are numbered from 0 without gaps"
+            );
+            Ok(count)
+        }
     }
 }
 
