@@ -2,3 +2,6 @@
 //!
 //! Pure but for its store: nothing here knows containers, partitions or a clock. `shardlake-analytics` follows the change log
 //! of a container with it.
+
+pub mod rows;
+pub mod schema;
