@@ -6,12 +6,14 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
+use arrow_select::concat::concat_batches;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use shardlake_analytical_table::rows::{
-    Overflow, Row, document_of, normal_form, normal_form_of, shred, with_doubles,
+    Overflow, Row, common_columns, document_of, normal_form, normal_form_of, shred, with_columns,
+    with_doubles,
 };
 use shardlake_analytical_table::schema::{ColumnPath, EXACT_MAX, SchemaLimits, SchemaMode, TableSchema};
 use shardlake_document::{Body, ParseLimits, RawDocument, Value};
@@ -77,7 +79,24 @@ impl Rounds {
                 self.check_document(batch, number, body)?;
             }
         }
-        Ok(())
+        self.check_whole_file(&columns_are_unique(&text)?)
+    }
+
+    /// All rounds in one file give back the same documents.
+    fn check_whole_file(&self, columns: &[String]) -> Result<(), String> {
+        let schemas: Vec<_> = self.batches.iter().map(RecordBatch::schema).collect();
+        let common = common_columns(&self.schema, schemas.iter().map(|schema| &**schema));
+        assert!(common.fields().len() <= columns.len());
+        let mut batches = Vec::new();
+        for (batch, documents) in self.batches.iter().zip(&self.documents) {
+            let whole = with_columns(batch, &common);
+            for (number, body) in documents.iter().enumerate() {
+                self.check_document(&whole, number, body)?;
+            }
+            batches.push(whole);
+        }
+        let rows = concat_batches(&common, &batches).map_err(|error| error.to_string())?;
+        if through_parquet(&rows) == rows { Ok(()) } else { Err("one file holds other columns".to_owned()) }
     }
 
     fn check_document(&self, batch: &RecordBatch, number: usize, body: &Body) -> Result<(), String> {
@@ -95,6 +114,29 @@ impl Rounds {
         let unique = names.iter().collect::<std::collections::BTreeSet<_>>().len();
         if unique == names.len() { Ok(()) } else { Err(format!("a name twice: {names:?}")) }
     }
+}
+
+/// The names of the columns, which differ by more than case, at each level.
+fn columns_are_unique(schema: &str) -> Result<Vec<String>, String> {
+    fn check(json: &serde_json::Value) -> Result<Vec<String>, String> {
+        let mut names = Vec::new();
+        for field in json["fields"].as_array().into_iter().flatten() {
+            let name = field["name"].as_str().unwrap().to_owned();
+            if names.iter().any(|known: &String| known.to_lowercase() == name.to_lowercase()) {
+                return Err(format!("two columns {name}"));
+            }
+            if name.is_empty()
+                || name.contains([' ', ',', ';', '{', '}', '(', ')', '=', ':', '`', '"', '\n', '\t'])
+            {
+                return Err(format!("a column {name:?}"));
+            }
+            names.push(name);
+            check(&field["type"])?;
+            check(&field["type"]["elementType"])?;
+        }
+        Ok(names)
+    }
+    check(&serde_json::from_str(schema).unwrap())
 }
 
 pub fn row(number: usize, body: RawDocument<'_>) -> Row<'_> {
