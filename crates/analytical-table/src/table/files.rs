@@ -1,0 +1,313 @@
+//! Data files: written with their statistics, checksum and key file, and read back in batches.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::Schema;
+use bytes::Bytes;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::reader::{ChunkReader, Length};
+use shardlake_model::Rid;
+use shardlake_stdx::Random;
+
+use super::columns;
+use super::stats::StatsBuilder;
+use crate::error::TableError;
+use crate::keys::{self, KeyHash, KeyHasher, KeyIndex};
+use crate::log::{DataFile, LsnRange, Span};
+use crate::store::{StoreError, StoreErrorKind, StoreWriter, TableStore};
+
+/// Rows that are decoded at a time.
+pub const BATCH_ROWS: usize = 4_096;
+
+/// Folders of one generation, and the settings of its files.
+#[derive(Debug, Clone)]
+pub struct Files {
+    pub store: Arc<dyn TableStore>,
+    /// Local folder of the key files.
+    pub keys: Arc<dyn TableStore>,
+    /// Folder that the log's paths are relative to: empty, or `g2/` while generation 2 is built.
+    pub base: String,
+    /// Folder of new files, relative to the former.
+    pub data: String,
+    pub hasher: KeyHasher,
+    pub random: Random,
+    /// Columns that always have statistics: partition key and cluster columns.
+    pub stats_keys: Vec<Vec<String>>,
+    pub row_group_rows: usize,
+}
+
+impl Files {
+    pub fn path_in_store(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    /// Path of a new file in the folder of the generation.
+    pub fn new_path(&self) -> String {
+        let slash = if self.data.is_empty() { "" } else { "/" };
+        format!("{}{slash}part-{}.parquet", self.data, self.random.guid())
+    }
+
+    /// Writes rows in the given order. The file has the columns of the table that the batches have.
+    pub fn write(
+        &self,
+        table: &Schema,
+        batches: &[RecordBatch],
+        span: &Span,
+        time: i64,
+    ) -> Result<DataFile, TableError> {
+        let path = self.new_path();
+        let stored = self.path_in_store(&path);
+        let schema = columns::present(table, batches);
+        let failed = |error: ParquetError| TableError::Store(write_error(&stored, &error));
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::try_new(1).map_err(failed)?))
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_max_row_group_row_count(Some(self.row_group_rows))
+            .set_created_by("shardlake".to_owned());
+        let options = ArrowWriterOptions::new().with_properties(properties.build());
+        let options = options.with_skip_arrow_metadata(true);
+        let target = Summed { inner: self.store.writer(&stored)?, sum: crc32fast::Hasher::new(), size: 0 };
+        let mut writer = ArrowWriter::try_new_with_options(target, schema.clone(), options).map_err(failed)?;
+        let mut stats = StatsBuilder::new(table, &self.stats_keys);
+        let mut entries = Vec::new();
+        let mut lsn = LsnRange::EMPTY;
+        for batch in batches {
+            let batch = columns::align(batch, &schema).map_err(|error| TableError::damaged(&path, error))?;
+            stats.add(&batch);
+            lsn = self.add_keys(&batch, &mut entries, lsn).ok_or_else(|| no_keys(&path))?;
+            writer.write(&batch).map_err(failed)?;
+        }
+        let written = writer.into_inner().map_err(failed)?;
+        let (size, checksum) = (written.size, written.sum.finalize());
+        written.inner.finish()?;
+        self.keys.write(&key_path(&path), &keys::encode(entries))?;
+        let stats = stats.finish();
+        assert!(stats.num_records > 0, "a data file has rows");
+        Ok(DataFile {
+            path,
+            size,
+            modified: time,
+            stats,
+            span: span.clone(),
+            lsn,
+            checksum: Some(checksum),
+            vector: None,
+        })
+    }
+
+    /// Hashes the key of each row. `None` when the system columns are missing or hold other values.
+    fn add_keys(
+        &self,
+        batch: &RecordBatch,
+        entries: &mut Vec<(KeyHash, u32)>,
+        mut range: LsnRange,
+    ) -> Option<LsnRange> {
+        let rids = batch.column_by_name("_rid")?.as_string_opt::<i32>()?;
+        let lsns = batch.column_by_name("_lsn")?.as_primitive_opt::<Int64Type>()?;
+        for row in 0..batch.num_rows() {
+            let Some(Rid::Item(rid)) = Rid::parse(rids.value(row)) else { return None };
+            let lsn = u64::try_from(lsns.value(row)).ok().filter(|_| lsns.is_valid(row))?;
+            range = range.with(lsn);
+            entries.push((self.hasher.hash(rid.ordinal, lsn), entries.len() as u32));
+        }
+        Some(range)
+    }
+
+    /// Batches of all rows, deleted ones among them, in the order of the file.
+    pub fn read(&self, file: &DataFile) -> Result<Batches, TableError> {
+        let path = self.path_in_store(&file.path);
+        let source = self.source(file)?;
+        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+        let reader = ParquetRecordBatchReaderBuilder::try_new_with_options(source, options)
+            .and_then(|builder| builder.with_batch_size(BATCH_ROWS).build())
+            .map_err(|error| read_error(&path, &error))?;
+        Ok(Batches { path, reader })
+    }
+
+    /// The footer, for its statistics of column chunks.
+    pub fn footer(&self, file: &DataFile) -> Result<Arc<ParquetMetaData>, TableError> {
+        let builder = ParquetRecordBatchReaderBuilder::try_new(self.source(file)?);
+        let builder = builder.map_err(|error| read_error(&self.path_in_store(&file.path), &error))?;
+        Ok(builder.metadata().clone())
+    }
+
+    fn source(&self, file: &DataFile) -> Result<StoredSource, TableError> {
+        let path = self.path_in_store(&file.path);
+        let size = self.store.size(&path).map_err(|error| match error.is_missing() {
+            true => TableError::damaged(&path, "the file is missing"),
+            false => error.into(),
+        })?;
+        if size != file.size {
+            return Err(TableError::damaged(&path, format!("it has {size} bytes instead of {}", file.size)));
+        }
+        Ok(StoredSource { store: self.store.clone(), path, size })
+    }
+
+    /// Compares the whole file with its checksum.
+    pub fn verify(&self, file: &DataFile) -> Result<(), TableError> {
+        const PART: u64 = 1 << 20;
+        let source = self.source(file)?;
+        let mut sum = crc32fast::Hasher::new();
+        let mut at = 0;
+        while at < source.size {
+            let length = PART.min(source.size - at);
+            sum.update(&self.store.read_range(&source.path, at, length as usize)?);
+            at += length;
+        }
+        match file.checksum {
+            Some(expected) if expected != sum.finalize() => {
+                Err(TableError::damaged(&source.path, "the checksum of the file is wrong"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens the key file, or rebuilds it from the data file.
+    pub fn key_index(&self, file: &DataFile) -> Result<KeyIndex, TableError> {
+        let path = key_path(&file.path);
+        match KeyIndex::open(&*self.keys, &path, file.rows()) {
+            Err(TableError::Damaged { .. }) => self.rebuild_keys(file),
+            Err(TableError::Store(error)) if error.is_missing() => self.rebuild_keys(file),
+            opened => opened,
+        }
+    }
+
+    pub fn rebuild_keys(&self, file: &DataFile) -> Result<KeyIndex, TableError> {
+        let mut entries = Vec::new();
+        for batch in self.read(file)? {
+            let hashed = self.add_keys(&batch?, &mut entries, LsnRange::EMPTY);
+            hashed.ok_or_else(|| no_keys(&file.path))?;
+        }
+        let path = key_path(&file.path);
+        self.keys.write(&path, &keys::encode(entries))?;
+        KeyIndex::open(&*self.keys, &path, file.rows())
+    }
+}
+
+/// Name of a data file's key file: that of the file without its folder, so that a swap keeps it.
+pub fn key_path(path: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let name = name.strip_prefix("part-").unwrap_or(name);
+    format!("{}.keys", name.strip_suffix(".parquet").unwrap_or(name))
+}
+
+fn no_keys(path: &str) -> TableError {
+    TableError::damaged(path, "a row without an item's _rid or _lsn")
+}
+
+fn write_error(path: &str, error: &ParquetError) -> StoreError {
+    StoreError { kind: StoreErrorKind::Failed, path: path.to_owned(), reason: error.to_string() }
+}
+
+/// Failures of the store keep their kind, so that they are attempted again.
+fn read_error(path: &str, error: &ParquetError) -> TableError {
+    if let ParquetError::External(source) = error
+        && let Some(source) = source.downcast_ref::<StoreError>()
+        && !source.is_missing()
+    {
+        return TableError::Store(source.clone());
+    }
+    TableError::damaged(path, error)
+}
+
+pub struct Batches {
+    path: String,
+    reader: ParquetRecordBatchReader,
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch, TableError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.reader.next()?;
+        Some(batch.map_err(|error| match error {
+            arrow_schema::ArrowError::ExternalError(source) => match source.downcast::<StoreError>() {
+                Ok(source) => TableError::Store(*source),
+                Err(source) => TableError::damaged(&self.path, source),
+            },
+            error => TableError::damaged(&self.path, error),
+        }))
+    }
+}
+
+/// A stored file as the Parquet reader wants it.
+struct StoredSource {
+    store: Arc<dyn TableStore>,
+    path: String,
+    size: u64,
+}
+
+impl Length for StoredSource {
+    fn len(&self) -> u64 {
+        self.size
+    }
+}
+
+impl ChunkReader for StoredSource {
+    type T = StoredRead;
+
+    fn get_read(&self, start: u64) -> Result<StoredRead, ParquetError> {
+        let (store, path) = (self.store.clone(), self.path.clone());
+        Ok(StoredRead { store, path, at: start, size: self.size, part: Bytes::new() })
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        let bytes = self.store.read_range(&self.path, start, length);
+        bytes.map_err(|error| ParquetError::External(Box::new(error)))
+    }
+}
+
+struct StoredRead {
+    store: Arc<dyn TableStore>,
+    path: String,
+    at: u64,
+    size: u64,
+    part: Bytes,
+}
+
+impl Read for StoredRead {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        const PART: u64 = 64 << 10;
+        if self.part.is_empty() {
+            let length = PART.min(self.size.saturating_sub(self.at));
+            let part = self.store.read_range(&self.path, self.at, length as usize);
+            self.part = part.map_err(io::Error::other)?;
+            self.at += length;
+        }
+        let taken = self.part.split_to(buffer.len().min(self.part.len()));
+        buffer[..taken.len()].copy_from_slice(&taken);
+        Ok(taken.len())
+    }
+}
+
+/// Target of a data file that sums its bytes.
+struct Summed {
+    inner: Box<dyn StoreWriter>,
+    sum: crc32fast::Hasher,
+    size: u64,
+}
+
+impl Write for Summed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.sum.update(&bytes[..written]);
+        self.size += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}

@@ -1,0 +1,165 @@
+//! An analytical table: created, opened, changed round by round, and read.
+
+mod columns;
+mod core;
+mod files;
+mod find;
+mod generation;
+mod options;
+mod read;
+mod round;
+mod stats;
+mod widen;
+
+use crate::error::TableError;
+use crate::log::{Place, Reason, Span, Version};
+use crate::rows::{Overflow, Row};
+use crate::schema::TableSchema;
+use core::Core;
+use round::Round;
+
+pub use find::Ended;
+pub use options::{Commit, Location, Sizes, TableFolders, TableOptions};
+pub use read::{LiveBatch, LiveRows};
+
+/// One generation of a table, and the only writer of its log.
+#[derive(Debug)]
+pub struct Table {
+    core: Core,
+    round: Option<Round>,
+}
+
+/// Figures of a version.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableStatus {
+    pub version: u64,
+    pub generation: u32,
+    pub state: String,
+    pub history: String,
+    pub places: Vec<Place>,
+    pub files: usize,
+    /// Rows that readers see.
+    pub rows: u64,
+    pub deleted_rows: u64,
+    pub bytes: u64,
+    pub pending_widenings: Vec<String>,
+}
+
+impl Table {
+    /// Writes the first version, without rows. A generation that is being built is invisible to
+    /// readers until [`Table::swap`].
+    pub fn create(
+        folders: &TableFolders,
+        location: Location,
+        generation: u32,
+        options: TableOptions,
+        commit: &Commit,
+    ) -> Result<Table, TableError> {
+        let core = Core::create(folders, location, generation, options, commit)?;
+        Ok(Table { core, round: None })
+    }
+
+    /// Opens the newest version; `None` where no table is.
+    pub fn open(
+        folders: &TableFolders,
+        location: Location,
+        options: TableOptions,
+    ) -> Result<Option<Table>, TableError> {
+        let core = Core::open(folders, location, options)?;
+        Ok(core.map(|core| Table { core, round: None }))
+    }
+
+    pub fn version(&self) -> &Version {
+        &self.core.version
+    }
+
+    pub fn places(&self) -> &[Place] {
+        self.core.places()
+    }
+
+    /// Columns of the newest version.
+    pub fn schema(&self) -> &TableSchema {
+        &self.core.schema
+    }
+
+    pub fn status(&self) -> TableStatus {
+        let version = &self.core.version;
+        TableStatus {
+            version: version.number,
+            generation: version.info.generation,
+            state: version.info.state.clone(),
+            history: version.info.history.clone(),
+            places: version.info.places.clone(),
+            files: version.files.len(),
+            rows: version.rows() - version.deleted_rows(),
+            deleted_rows: version.deleted_rows(),
+            bytes: version.bytes(),
+            pending_widenings: self.core.pending_widenings.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// Begins a round, and abandons one that was not committed. `time` is that of its files, in
+    /// milliseconds since 1970.
+    pub fn begin(&mut self, span: Span, time: i64) -> Result<(), TableError> {
+        self.core.check()?;
+        self.round = Some(Round::new(&self.core, span, time));
+        Ok(())
+    }
+
+    /// Rows and ended versions of another span follow in the same round.
+    pub fn switch(&mut self, span: Span) -> Result<(), TableError> {
+        self.round.as_mut().expect("a round is open").switch(&self.core.files, span)
+    }
+
+    /// Takes a chunk of rows, whose columns are learned before they are made.
+    pub fn append(&mut self, rows: &[Row<'_>]) -> Result<(), TableError> {
+        self.round.as_mut().expect("a round is open").append(&mut self.core, rows)
+    }
+
+    /// The row of an ended version leaves the table with the commit.
+    pub fn end_version(&mut self, ended: Ended) {
+        self.round.as_mut().expect("a round is open").end_version(ended);
+    }
+
+    /// Writes files, vectors and key files. The commit may follow when everything that the round
+    /// read is durable. After a failure of the store it may be called again.
+    pub fn prepare(&mut self, is_explained: &dyn Fn(Ended) -> bool) -> Result<(), TableError> {
+        self.round.as_mut().expect("a round is open").prepare(&mut self.core, is_explained)
+    }
+
+    /// Values of the open round that went to `_rest`.
+    pub fn overflow(&self) -> Option<&Overflow> {
+        self.round.as_ref().map(Round::overflow)
+    }
+
+    /// Commits the prepared round and ends it. After a failure of the store it may be called again.
+    pub fn commit(&mut self, commit: &Commit, reason: Reason) -> Result<u64, TableError> {
+        let (edit, schema) = self.round.as_ref().and_then(Round::prepared).expect("a round is prepared");
+        let schema = (*schema != self.core.schema).then(|| schema.clone());
+        let version = self.core.commit(edit.clone(), schema, reason, commit)?;
+        self.round = None;
+        Ok(version)
+    }
+
+    /// Forgets the open round. Its files are deleted by vacuum.
+    pub fn abandon(&mut self) {
+        self.round = None;
+    }
+
+    /// Commits a state or position without rows.
+    pub fn commit_state(&mut self, commit: &Commit) -> Result<u64, TableError> {
+        self.core.commit(core::Edit::default(), None, Reason::State, commit)
+    }
+
+    /// All live rows of the newest version.
+    pub fn read(&self) -> LiveRows {
+        LiveRows::of(&self.core.files, &self.core.version)
+    }
+
+    /// Makes this generation, which was built apart, the one that readers see: in one commit of the
+    /// serving log, which is begun when there is none.
+    pub fn swap(self, folders: &TableFolders, commit: &Commit) -> Result<Table, TableError> {
+        let core = generation::swap(self.core, folders, commit)?;
+        Ok(Table { core, round: None })
+    }
+}
