@@ -11,6 +11,7 @@ use crate::vectors;
 
 const SPAN: &str = "shardlake.span";
 const LSN: &str = "shardlake.lsn";
+const MEMORY: &str = "shardlake.memory";
 const CHECKSUM: &str = "shardlake.crc32";
 const FILE_RETENTION: &str = "delta.deletedFileRetentionDuration";
 const LOG_RETENTION: &str = "delta.logRetentionDuration";
@@ -66,8 +67,11 @@ pub fn metadata_of(meta_data: &MetaData) -> Option<Metadata> {
 }
 
 pub fn add(file: &DataFile, data_change: bool) -> Add {
-    let mut tags =
-        BTreeMap::from([(SPAN.to_owned(), file.span.to_string()), (LSN.to_owned(), file.lsn.to_string())]);
+    let mut tags = BTreeMap::from([
+        (SPAN.to_owned(), file.span.to_string()),
+        (LSN.to_owned(), file.lsn.to_string()),
+        (MEMORY.to_owned(), file.memory.to_string()),
+    ]);
     if let Some(checksum) = file.checksum {
         tags.insert(CHECKSUM.to_owned(), format!("{checksum:08x}"));
     }
@@ -101,6 +105,7 @@ pub fn file_of(add: &Add) -> Result<DataFile, String> {
         span: tag(SPAN).and_then(Span::parse).ok_or("a file without its span")?,
         lsn: tag(LSN).and_then(LsnRange::parse).ok_or("a file without its range of LSNs")?,
         checksum: tag(CHECKSUM).and_then(|text| u32::from_str_radix(text, 16).ok()),
+        memory: tag(MEMORY).and_then(|text| text.parse().ok()).unwrap_or(0),
         vector: add.deletion_vector.as_ref().map(vector_of).transpose()?,
     })
 }

@@ -119,6 +119,8 @@ pub struct DataFile {
     pub lsn: LsnRange,
     /// CRC-32 of the whole file.
     pub checksum: Option<u32>,
+    /// Bytes of its rows in memory when they were written.
+    pub memory: u64,
     pub vector: Option<VectorRef>,
 }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, RecordBatch};
-use arrow_schema::Schema;
+use arrow_schema::{Schema, SchemaRef};
 use bytes::Bytes;
-use parquet::arrow::ArrowWriter;
+use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::arrow::arrow_reader::{
     ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
@@ -18,6 +18,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::{ChunkReader, Length};
+use roaring::RoaringBitmap;
 use shardlake_model::Rid;
 use shardlake_stdx::Random;
 
@@ -27,6 +28,7 @@ use crate::error::TableError;
 use crate::keys::{self, KeyHash, KeyHasher, KeyIndex};
 use crate::log::{DataFile, LsnRange, Span};
 use crate::store::{StoreError, StoreErrorKind, StoreWriter, TableStore};
+use crate::vectors;
 
 /// Rows that are decoded at a time.
 pub const BATCH_ROWS: usize = 4_096;
@@ -67,9 +69,21 @@ impl Files {
         span: &Span,
         time: i64,
     ) -> Result<DataFile, TableError> {
+        let schema = columns::present(table, batches);
+        self.write_all(table, &schema, batches.iter().cloned().map(Ok), span, time)
+    }
+
+    /// Writes batches that have at most these columns of the table.
+    pub fn write_all(
+        &self,
+        table: &Schema,
+        schema: &SchemaRef,
+        batches: impl Iterator<Item = Result<RecordBatch, TableError>>,
+        span: &Span,
+        time: i64,
+    ) -> Result<DataFile, TableError> {
         let path = self.new_path();
         let stored = self.path_in_store(&path);
-        let schema = columns::present(table, batches);
         let failed = |error: ParquetError| TableError::Store(write_error(&stored, &error));
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(1).map_err(failed)?))
@@ -82,11 +96,12 @@ impl Files {
         let mut writer = ArrowWriter::try_new_with_options(target, schema.clone(), options).map_err(failed)?;
         let mut stats = StatsBuilder::new(table, &self.stats_keys);
         let mut entries = Vec::new();
-        let mut lsn = LsnRange::EMPTY;
+        let (mut lsn, mut memory) = (LsnRange::EMPTY, 0);
         for batch in batches {
-            let batch = columns::align(batch, &schema).map_err(|error| TableError::damaged(&path, error))?;
+            let batch = columns::align(&batch?, schema).map_err(|error| TableError::damaged(&path, error))?;
             stats.add(&batch);
             lsn = self.add_keys(&batch, &mut entries, lsn).ok_or_else(|| no_keys(&path))?;
+            memory += memory_of(&batch);
             writer.write(&batch).map_err(failed)?;
         }
         let written = writer.into_inner().map_err(failed)?;
@@ -103,6 +118,7 @@ impl Files {
             span: span.clone(),
             lsn,
             checksum: Some(checksum),
+            memory,
             vector: None,
         })
     }
@@ -134,6 +150,32 @@ impl Files {
             .and_then(|builder| builder.with_batch_size(BATCH_ROWS).build())
             .map_err(|error| read_error(&path, &error))?;
         Ok(Batches { path, reader })
+    }
+
+    /// Batches with these root columns only.
+    pub fn read_columns(&self, file: &DataFile, names: &[&str]) -> Result<Batches, TableError> {
+        let path = self.path_in_store(&file.path);
+        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+        let reader = ParquetRecordBatchReaderBuilder::try_new_with_options(self.source(file)?, options);
+        let reader = reader.and_then(|builder| {
+            let mask = ProjectionMask::columns(builder.parquet_schema(), names.iter().copied());
+            builder.with_batch_size(BATCH_ROWS).with_projection(mask).build()
+        });
+        Ok(Batches { reader: reader.map_err(|error| read_error(&path, &error))?, path })
+    }
+
+    /// Writes one vector for each file, all into one new vector file.
+    pub fn write_vectors(
+        &self,
+        files: Vec<DataFile>,
+        bitmaps: &[RoaringBitmap],
+    ) -> Result<Vec<DataFile>, TableError> {
+        assert_eq!(files.len(), bitmaps.len(), "a vector for each file");
+        let path = vectors::path(&self.data, self.random.guid());
+        let (bytes, places) = vectors::encode(&path, bitmaps);
+        self.store.write(&self.path_in_store(&path), &bytes)?;
+        let both = files.into_iter().zip(places);
+        Ok(both.map(|(file, vector)| DataFile { vector: Some(vector), ..file }).collect())
     }
 
     /// The footer, for its statistics of column chunks.
@@ -201,6 +243,12 @@ pub fn key_path(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or(path);
     let name = name.strip_prefix("part-").unwrap_or(name);
     format!("{}.keys", name.strip_suffix(".parquet").unwrap_or(name))
+}
+
+/// Bytes of the rows in memory.
+pub fn memory_of(batch: &RecordBatch) -> u64 {
+    let sizes = batch.columns().iter().map(|column| column.to_data().get_slice_memory_size());
+    sizes.map(|size| size.unwrap_or(0) as u64).sum()
 }
 
 fn no_keys(path: &str) -> TableError {

@@ -1,14 +1,18 @@
 //! An analytical table: created, opened, changed round by round, and read.
 
 mod columns;
+mod compact;
 mod core;
 mod files;
 mod find;
 mod generation;
 mod options;
 mod read;
+mod retention;
 mod round;
+mod sort;
 mod stats;
+mod vacuum;
 mod widen;
 
 use crate::error::TableError;
@@ -18,9 +22,11 @@ use crate::schema::TableSchema;
 use core::Core;
 use round::Round;
 
+pub use compact::{Compacted, CompactionJob, CompactionKind};
 pub use find::Ended;
 pub use options::{Commit, Location, Sizes, TableFolders, TableOptions};
 pub use read::{LiveBatch, LiveRows};
+pub use vacuum::Vacuumed;
 
 /// One generation of a table, and the only writer of its log.
 #[derive(Debug)]
@@ -149,6 +155,54 @@ impl Table {
     /// Commits a state or position without rows.
     pub fn commit_state(&mut self, commit: &Commit) -> Result<u64, TableError> {
         self.core.commit(core::Edit::default(), None, Reason::State, commit)
+    }
+
+    /// Removes the rows whose `_ts` is before `seconds`, in one commit if there are any. Returns their
+    /// number. No round is open.
+    pub fn remove_older(&mut self, seconds: i64, time: i64) -> Result<u64, TableError> {
+        assert!(self.round.is_none(), "no round is open");
+        retention::remove_older(&mut self.core, seconds, time)
+    }
+
+    /// The next compaction that is due. The job may run on another thread while rounds go on.
+    pub fn plan_compaction(
+        &self,
+        ranges: &[Span],
+        kind: CompactionKind,
+        time: i64,
+    ) -> Option<CompactionJob> {
+        compact::plan(&self.core, ranges, kind, time)
+    }
+
+    /// Commits a finished job. `None` when one of its files left the table meanwhile, and the job is
+    /// to be planned anew. No round is open.
+    pub fn commit_compaction(
+        &mut self,
+        compacted: &Compacted,
+        time: i64,
+    ) -> Result<Option<u64>, TableError> {
+        assert!(self.round.is_none(), "no round is open");
+        compact::commit(&mut self.core, compacted, time)
+    }
+
+    /// Deletes files that no retained version names. `building` is a generation that is being built.
+    pub fn vacuum(&mut self, building: Option<u32>, now: i64) -> Result<Vacuumed, TableError> {
+        vacuum::vacuum(&mut self.core, building, now)
+    }
+
+    /// A version of the retained history.
+    pub fn version_at(&self, version: u64) -> Result<Version, TableError> {
+        self.core.log.at(version)
+    }
+
+    /// Versions that can be read, with their commit times, oldest first.
+    pub fn history(&self) -> Result<Vec<(u64, i64)>, TableError> {
+        self.core.log.history()
+    }
+
+    /// All live rows of a version of this table.
+    pub fn read_version(&self, version: &Version) -> LiveRows {
+        LiveRows::of(&self.core.files, version)
     }
 
     /// All live rows of the newest version.

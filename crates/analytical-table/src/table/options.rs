@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use shardlake_stdx::Random;
 
-use crate::log::Place;
+use crate::log::{Place, Version};
 use crate::schema::{SchemaLimits, SchemaMode};
 use crate::store::TableStore;
 
@@ -81,6 +81,8 @@ pub struct Sizes {
     /// Bytes and rows of a compacted file.
     pub compacted_bytes: u64,
     pub compacted_rows: u64,
+    /// Bytes in memory of the rows of one compaction.
+    pub compacted_memory: u64,
     /// Files with at least these rows are compacted when a fifth of them is deleted.
     pub deleted_rows: u64,
     /// Fences and filters of key files in memory.
@@ -98,6 +100,7 @@ impl Default for Sizes {
             small_files: 16,
             compacted_bytes: 128 << 20,
             compacted_rows: 1_000_000,
+            compacted_memory: 256 << 20,
             deleted_rows: 10_000,
             index_bytes: 64 << 20,
         }
@@ -112,4 +115,11 @@ pub struct Commit {
     pub state: String,
     /// Milliseconds since 1970.
     pub time: i64,
+}
+
+impl Commit {
+    /// For commits that leave the position and the state as they are.
+    pub fn same(version: &Version, time: i64) -> Commit {
+        Commit { places: version.info.places.clone(), state: version.info.state.clone(), time }
+    }
 }

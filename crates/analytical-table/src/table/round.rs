@@ -53,10 +53,6 @@ impl Round {
         }
     }
 
-    pub fn schema(&self) -> &TableSchema {
-        &self.schema
-    }
-
     pub fn overflow(&self) -> &Overflow {
         &self.overflow
     }
@@ -73,7 +69,7 @@ impl Round {
     /// Takes a chunk of rows. The columns are learned from the whole chunk first.
     pub fn append(&mut self, core: &mut Core, rows: &[Row<'_>]) -> Result<(), TableError> {
         assert!(self.prepared.is_none(), "rows come before the round is prepared");
-        let learned = self.schema.learn(rows);
+        let learned = self.schema.learn(rows.iter().map(|row| row.body));
         for path in &learned.widenings {
             if widen::is_possible(core, &self.schema, path, &self.buffer, &self.added)? {
                 let is_widened = self.schema.widen(path);
@@ -81,7 +77,7 @@ impl Round {
                 self.widened.push(path.clone());
             }
         }
-        if learned.is_changed || !learned.widenings.is_empty() {
+        if learned.added > 0 || !learned.widenings.is_empty() {
             self.arrow = self.schema.arrow();
         }
         let shredded = shred(&self.schema, rows);
@@ -96,7 +92,7 @@ impl Round {
         batch: RecordBatch,
     ) -> Result<(), TableError> {
         self.buffered_rows += batch.num_rows();
-        self.buffered_bytes += batch.get_array_memory_size();
+        self.buffered_bytes += super::files::memory_of(&batch) as usize;
         self.buffer.push(batch);
         if self.buffered_rows >= sizes.file_rows || self.buffered_bytes >= sizes.file_bytes {
             self.flush(files)?;
@@ -218,11 +214,7 @@ pub fn delete_rows(
         }
     }
     if !bitmaps.is_empty() {
-        let path = vectors::path(&files.data, files.random.guid());
-        let (bytes, places) = vectors::encode(&path, &bitmaps);
-        files.store.write(&files.path_in_store(&path), &bytes)?;
-        let added = changed.into_iter().zip(places);
-        edit.added.extend(added.map(|(file, vector)| DataFile { vector: Some(vector), ..file }));
+        edit.added.extend(files.write_vectors(changed, &bitmaps)?);
     }
     for (path, new) in rewritten {
         edit.removed.push(version.files[&path].clone());

@@ -1,7 +1,4 @@
-//! Analytical tables: schema, rows and files.
-#![allow(clippy::unwrap_used)] // helpers of tests are tests
+//! Tests of analytical tables.
 
-mod golden;
-mod limits;
+mod fixture;
 mod rounds;
-mod rows_properties;

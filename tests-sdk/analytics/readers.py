@@ -1,0 +1,155 @@
+"""Reads analytical tables with other engines and compares every row with the expected ones.
+
+    readers.py FOLDER [--reader duckdb|polars|delta-rs|spark ...] [--refuse-writes]
+
+FOLDER has a table NAME/ and its rows in NAME.jsonl for each case, as the example `write_tables` of
+crates/analytical-table writes them. Counts and a filter are compared on their own, because engines
+answer them from statistics. NULL columns and members are left out on both sides.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+
+
+def plain(value):
+    """Without null members and empty objects."""
+    if isinstance(value, dict):
+        members = {name: plain(member) for name, member in value.items()}
+        members = {name: member for name, member in members.items() if member is not None}
+        return members or None
+    if isinstance(value, (list, tuple)):
+        return [plain(element) for element in value]
+    return value
+
+
+class DuckDb:
+    def __init__(self):
+        import duckdb
+        import duckdb_extension_delta
+
+        folder = pathlib.Path(duckdb_extension_delta.__file__).parent
+        extension = next(folder.rglob("*.duckdb_extension"))
+        self.connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+        self.connection.execute(f"LOAD '{extension}'")
+
+    def rows(self, table):
+        cursor = self.connection.execute(f"SELECT * FROM delta_scan('{table}')")
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row)) for row in cursor.fetchall()]
+
+    def count(self, table):
+        return self.connection.execute(f"SELECT count(*) FROM delta_scan('{table}')").fetchone()[0]
+
+    def filtered(self, table, least):
+        query = f"SELECT count(*), min(_rid) FROM delta_scan('{table}') WHERE _lsn >= {least}"
+        return self.connection.execute(query).fetchone()
+
+
+class Polars:
+    def rows(self, table):
+        import polars
+
+        return polars.scan_delta(str(table)).collect().to_dicts()
+
+    def count(self, table):
+        import polars
+
+        return polars.scan_delta(str(table)).select(polars.len()).collect().item()
+
+    def filtered(self, table, least):
+        import polars
+
+        frame = polars.scan_delta(str(table)).filter(polars.col("_lsn") >= least)
+        return frame.select(polars.len(), polars.col("_rid").min()).collect().row(0)
+
+
+class DeltaRs:
+    def query(self, table, text):
+        from deltalake import DeltaTable, QueryBuilder
+
+        batches = QueryBuilder().register("t", DeltaTable(str(table))).execute(text)
+        if hasattr(batches, "read_all"):
+            batches = batches.read_all()
+        import pyarrow
+
+        return pyarrow.table(batches).to_pylist()
+
+    def rows(self, table):
+        return self.query(table, "SELECT * FROM t")
+
+    def count(self, table):
+        return self.query(table, "SELECT count(*) AS n FROM t")[0]["n"]
+
+    def filtered(self, table, least):
+        row = self.query(table, f"SELECT count(*) AS n, min(_rid) AS rid FROM t WHERE _lsn >= {least}")[0]
+        return row["n"], row["rid"]
+
+
+READERS = {"duckdb": DuckDb, "polars": Polars, "delta-rs": DeltaRs}
+
+
+def differences(reader, table, expected):
+    """Sentences about the differences, at most ten."""
+    found = []
+    rows = {}
+    for row in reader.rows(table):
+        row = plain(row)
+        if row["_rid"] in rows:
+            found.append(f"{row['_rid']} is there twice")
+        rows[row["_rid"]] = row
+    for rid in sorted(rows.keys() | expected.keys()):
+        if rows.get(rid) != expected.get(rid):
+            found.append(f"{rid}: read {rows.get(rid)}, expected {expected.get(rid)}")
+    if reader.count(table) != len(expected):
+        found.append(f"counted {reader.count(table)} of {len(expected)} rows")
+    lsns = sorted(row["_lsn"] for row in expected.values())
+    if lsns:
+        least = lsns[len(lsns) // 2]
+        chosen = [rid for rid, row in expected.items() if row["_lsn"] >= least]
+        if tuple(reader.filtered(table, least)) != (len(chosen), min(chosen)):
+            found.append(f"a filter found {reader.filtered(table, least)} of {len(chosen)} rows")
+    return found[:10]
+
+
+def refused_write(table):
+    """Whether delta-rs refuses to append to the table."""
+    import pyarrow
+    from deltalake import write_deltalake
+
+    rows = pyarrow.table({"_rid": ["x"], "_ts": [1], "id": ["x"], "_etag": ["x"], "_lsn": [1]})
+    before = sorted((table / "_delta_log").iterdir())
+    try:
+        write_deltalake(str(table), rows, mode="append")
+    except Exception as error:  # the class differs by version
+        print(f"  refused: {str(error).splitlines()[0][:150]}")
+        return sorted((table / "_delta_log").iterdir()) == before
+    return False
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("folder", type=pathlib.Path)
+    arguments.add_argument("--reader", action="append", choices=READERS)
+    arguments.add_argument("--refuse-writes", action="store_true")
+    arguments = arguments.parse_args()
+    cases = sorted(arguments.folder.glob("*.jsonl"))
+    failed = 0 if cases else 1
+    for name in arguments.reader or ["duckdb", "polars", "delta-rs"]:
+        reader = READERS[name]()
+        for case in cases:
+            lines = case.read_text().splitlines()
+            expected = {row["_rid"]: row for row in map(json.loads, lines)}
+            found = differences(reader, case.with_suffix("").resolve(), expected)
+            failed += bool(found)
+            print(f"{name} {case.stem}: {len(expected)} rows, {'; '.join(found) or 'equal'}")
+    if arguments.refuse_writes:
+        for case in cases:
+            if not refused_write(case.with_suffix("").resolve()):
+                print(f"delta-rs appended to {case.stem}")
+                failed += 1
+    sys.exit(1 if failed else 0)
+
+
+main()
