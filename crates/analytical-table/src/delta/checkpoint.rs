@@ -6,7 +6,9 @@ use std::sync::Arc;
 use arrow_array::builder::{ListBuilder, MapBuilder, MapFieldNames, StringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
-use arrow_array::{Array, ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray, StructArray};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray, StructArray,
+};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, Field, Fields, Schema};
 use parquet::arrow::ArrowWriter;
@@ -36,7 +38,8 @@ pub fn encode(version: &Version) -> Result<(Vec<u8>, usize), ParquetError> {
     ];
     let fields = columns.iter().map(|(name, column)| Field::new(*name, column.data_type().clone(), true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let batch = RecordBatch::try_new(schema.clone(), columns.into_iter().map(|(_, column)| column).collect())?;
+    let batch =
+        RecordBatch::try_new(schema.clone(), columns.into_iter().map(|(_, column)| column).collect())?;
     let properties =
         WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?)).build();
     let mut writer = ArrowWriter::try_new(Vec::new(), schema, Some(properties))?;
@@ -93,10 +96,8 @@ impl<'a, T> Padded<'a, T> {
     }
 
     fn lists(self, of: impl Fn(&'a T) -> Option<&'a [String]>) -> ArrayRef {
-        let mut lists = ListBuilder::new(StringBuilder::new()).with_field(Field::new_list_field(
-            arrow_schema::DataType::Utf8,
-            true,
-        ));
+        let mut lists = ListBuilder::new(StringBuilder::new())
+            .with_field(Field::new_list_field(arrow_schema::DataType::Utf8, true));
         for texts in self.values(of) {
             texts.into_iter().flatten().for_each(|text| lists.values().append_value(text));
             lists.append(texts.is_some());
@@ -110,7 +111,10 @@ impl<'a, T> Padded<'a, T> {
         };
         let fields = vec![
             ("storageType", self.texts(|action| of(action).map(|vector| vector.storage_type.as_str()))),
-            ("pathOrInlineDv", self.texts(|action| of(action).map(|vector| vector.path_or_inline_dv.as_str()))),
+            (
+                "pathOrInlineDv",
+                self.texts(|action| of(action).map(|vector| vector.path_or_inline_dv.as_str())),
+            ),
             ("offset", int(|vector| vector.offset)),
             ("sizeInBytes", int(|vector| Some(vector.size_in_bytes))),
             ("cardinality", self.longs(|action| of(action).map(|vector| vector.cardinality))),

@@ -97,6 +97,8 @@ pub fn file_of(add: &Add) -> Result<DataFile, String> {
     let tag = |name: &str| tags.get(name).map(String::as_str);
     let stats = add.stats.as_deref().ok_or("a file without statistics")?;
     let stats: FileStats = serde_json::from_str(stats).map_err(|error| error.to_string())?;
+    // The bounds of the whole file are tight; the vector loosens them where they are written.
+    let stats = FileStats { tight_bounds: true, ..stats };
     Ok(DataFile {
         path: add.path.clone(),
         size: u64::try_from(add.size).map_err(|_| "a negative size")?,

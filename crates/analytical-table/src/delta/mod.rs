@@ -252,7 +252,8 @@ impl Replay {
             changes_rows: true,
         };
         let version = Version::after(from.as_ref(), &change);
-        let version = version.ok_or_else(|| TableError::damaged(folder, "the first version has no columns"))?;
+        let version =
+            version.ok_or_else(|| TableError::damaged(folder, "the first version has no columns"))?;
         Ok(Version { number, ..version })
     }
 }

@@ -65,7 +65,8 @@ impl KeyIndex {
         let length = size.checked_sub(start).filter(|length| *length >= END).ok_or_else(damaged)?;
         let index = store.read_range(path, start as u64, length)?;
         let (summed, checksum) = index.split_at(length - 4);
-        let number = |from: usize| summed[from..from + 4].iter().rev().fold(0, |sum, b| sum << 8 | usize::from(*b));
+        let number =
+            |from: usize| summed[from..from + 4].iter().rev().fold(0, |sum, b| sum << 8 | usize::from(*b));
         let (found, filter) = (number(length - 12), number(length - 8));
         let is_whole = checksum == crc32fast::hash(summed).to_le_bytes()
             && summed[length - END..].starts_with(MAGIC)
@@ -112,7 +113,8 @@ impl KeyIndex {
                 continue;
             };
             let end = self.fences.get(block + 1);
-            let group = hashes[at..].iter().take_while(|hash| end.is_none_or(|end| *hash < end)).count().max(1);
+            let group =
+                hashes[at..].iter().take_while(|hash| end.is_none_or(|end| *hash < end)).count().max(1);
             let start = block * BLOCK;
             let length = BLOCK.min(self.rows * ENTRY + self.fences.len() * 4 - start);
             let bytes = match &whole {

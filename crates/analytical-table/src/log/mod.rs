@@ -1,8 +1,8 @@
 //! Log of a table, whatever its format: versions, files, vectors, and the position in the change
 //! log of the container.
 
-mod span;
 mod snapshot;
+mod span;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -11,7 +11,9 @@ use super::options::{Commit, Location, TableFolders, TableOptions};
 use crate::delta::DeltaLog;
 use crate::error::TableError;
 use crate::keys::KeyHasher;
-use crate::log::{Change, CommitInfo, DataFile, FORMAT, Metadata, Place, Reason, TableLog, Tombstone, Version};
+use crate::log::{
+    Change, CommitInfo, DataFile, FORMAT, Metadata, Place, Reason, TableLog, Tombstone, Version,
+};
 use crate::schema::{ColumnPath, TableSchema};
 
 #[derive(Debug)]
@@ -132,10 +134,9 @@ impl Core {
         // Times in the log never decrease, whatever the clock does.
         let time = commit.time.max(self.version.time);
         let changes_rows = !matches!(reason, Reason::Compaction);
-        let metadata = schema.as_ref().map(|schema| Metadata {
-            schema: schema.delta(),
-            ..self.version.metadata.clone()
-        });
+        let metadata = schema
+            .as_ref()
+            .map(|schema| Metadata { schema: schema.delta(), ..self.version.metadata.clone() });
         let generation = self.version.info.generation;
         let tombstones = edit.removed.iter().map(|file| Tombstone::of(file, time, changes_rows));
         let change = Change {
@@ -210,7 +211,12 @@ pub fn schema_of(metadata: &Metadata, options: &TableOptions) -> Result<TableSch
         .map_err(|error| TableError::damaged("_delta_log", error))
 }
 
-pub fn files_of(folders: &TableFolders, location: Location, generation: u32, options: &TableOptions) -> Files {
+pub fn files_of(
+    folders: &TableFolders,
+    location: Location,
+    generation: u32,
+    options: &TableOptions,
+) -> Files {
     Files {
         store: folders.store.clone(),
         keys: folders.keys.clone(),

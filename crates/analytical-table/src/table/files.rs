@@ -8,11 +8,11 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{Schema, SchemaRef};
 use bytes::Bytes;
-use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::arrow::arrow_reader::{
     ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
@@ -93,7 +93,8 @@ impl Files {
         let options = ArrowWriterOptions::new().with_properties(properties.build());
         let options = options.with_skip_arrow_metadata(true);
         let target = Summed { inner: self.store.writer(&stored)?, sum: crc32fast::Hasher::new(), size: 0 };
-        let mut writer = ArrowWriter::try_new_with_options(target, schema.clone(), options).map_err(failed)?;
+        let mut writer =
+            ArrowWriter::try_new_with_options(target, schema.clone(), options).map_err(failed)?;
         let mut stats = StatsBuilder::new(table, &self.stats_keys);
         let mut entries = Vec::new();
         let (mut lsn, mut memory) = (LsnRange::EMPTY, 0);

@@ -80,9 +80,8 @@ pub fn find(
         if open.is_empty() {
             break;
         }
-        let may_hold = file.span.may_overlap(span)
-            && file.lsn.least <= all.greatest
-            && all.least <= file.lsn.greatest;
+        let may_hold =
+            file.span.may_overlap(span) && file.lsn.least <= all.greatest && all.least <= file.lsn.greatest;
         if !may_hold {
             continue;
         }

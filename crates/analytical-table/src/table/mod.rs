@@ -165,22 +165,13 @@ impl Table {
     }
 
     /// The next compaction that is due. The job may run on another thread while rounds go on.
-    pub fn plan_compaction(
-        &self,
-        ranges: &[Span],
-        kind: CompactionKind,
-        time: i64,
-    ) -> Option<CompactionJob> {
+    pub fn plan_compaction(&self, ranges: &[Span], kind: CompactionKind, time: i64) -> Option<CompactionJob> {
         compact::plan(&self.core, ranges, kind, time)
     }
 
     /// Commits a finished job. `None` when one of its files left the table meanwhile, and the job is
     /// to be planned anew. No round is open.
-    pub fn commit_compaction(
-        &mut self,
-        compacted: &Compacted,
-        time: i64,
-    ) -> Result<Option<u64>, TableError> {
+    pub fn commit_compaction(&mut self, compacted: &Compacted, time: i64) -> Result<Option<u64>, TableError> {
         assert!(self.round.is_none(), "no round is open");
         compact::commit(&mut self.core, compacted, time)
     }

@@ -81,7 +81,7 @@ impl Round {
             self.arrow = self.schema.arrow();
         }
         let shredded = shred(&self.schema, rows);
-        self.overflow.join(&shredded.overflow);
+        self.overflow.merge(&shredded.overflow);
         self.append_batch(&core.files, &core.options.sizes, shredded.batch)
     }
 

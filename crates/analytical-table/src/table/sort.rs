@@ -72,7 +72,9 @@ impl KeyColumn {
         };
         if let (Some(a), Some(b)) = (a.as_string_opt::<i32>(), b.as_string_opt::<i32>()) {
             a.value(row).cmp(b.value(other_row))
-        } else if let (Some(a), Some(b)) = (a.as_primitive_opt::<Int64Type>(), b.as_primitive_opt::<Int64Type>()) {
+        } else if let (Some(a), Some(b)) =
+            (a.as_primitive_opt::<Int64Type>(), b.as_primitive_opt::<Int64Type>())
+        {
             a.value(row).cmp(&b.value(other_row))
         } else if let (Some(a), Some(b)) =
             (a.as_primitive_opt::<Float64Type>(), b.as_primitive_opt::<Float64Type>())

@@ -173,9 +173,7 @@ impl Scalar {
         match self {
             Scalar::Long(value) => Some(Value::from(value)),
             Scalar::Double(value) => Some(Value::from(value)),
-            Scalar::Text(value) => {
-                (value.chars().count() <= TEXT_CHARACTERS).then_some(Value::String(value))
-            }
+            Scalar::Text(value) => (value.chars().count() <= TEXT_CHARACTERS).then_some(Value::String(value)),
         }
     }
 }

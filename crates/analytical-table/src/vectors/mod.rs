@@ -88,7 +88,8 @@ fn decode(bytes: &[u8], size: usize) -> Result<RoaringBitmap, &'static str> {
         return Err("the checksum of the vector is wrong");
     }
     let count = body.get(4..12).ok_or("the vector is too short")?;
-    if u32::from_le_bytes(four(body, 0)?) != MAGIC || count != 1u64.to_le_bytes() || four(body, 12)? != [0; 4] {
+    if u32::from_le_bytes(four(body, 0)?) != MAGIC || count != 1u64.to_le_bytes() || four(body, 12)? != [0; 4]
+    {
         return Err("the vector has an unknown form");
     }
     RoaringBitmap::deserialize_from(&body[HEAD..]).map_err(|_| "the bitmap cannot be read")

@@ -84,18 +84,15 @@ pub fn body(document: &Value) -> Body {
 }
 
 impl Fixture {
-    pub fn create(folders: TableFolders, location: Location, generation: u32, options: TableOptions) -> Fixture {
+    pub fn create(
+        folders: TableFolders,
+        location: Location,
+        generation: u32,
+        options: TableOptions,
+    ) -> Fixture {
         let commit = Commit { places: Vec::new(), state: "following".to_owned(), time: START * 1_000 };
         let table = Table::create(&folders, location, generation, options.clone(), &commit).unwrap();
-        Fixture {
-            folders,
-            options,
-            location,
-            table,
-            items: BTreeMap::new(),
-            lsn: 0,
-            seconds: START,
-        }
+        Fixture { folders, options, location, table, items: BTreeMap::new(), lsn: 0, seconds: START }
     }
 
     pub fn commit_at(&self, lsn: u64) -> Commit {
@@ -150,7 +147,11 @@ impl Fixture {
 
     /// Compares all rows of the newest version with the model.
     pub fn check(&self) {
-        assert_eq!(rows_of(self.table.read()), expected(&self.items));
+        let (rows, expected) = (rows_of(self.table.read()), expected(&self.items));
+        let rids = rows.keys().chain(expected.keys());
+        let wrong = rids.filter(|rid| rows.get(*rid) != expected.get(*rid)).take(3);
+        let wrong: Vec<_> = wrong.map(|rid| (rid, rows.get(rid), expected.get(rid))).collect();
+        assert!(wrong.is_empty(), "_rid, row, expected row: {wrong:?}");
     }
 }
 
@@ -162,7 +163,7 @@ pub fn append(table: &mut Table, items: &[(u64, Item)]) -> Result<(), TableError
     let rows = items.iter().zip(&bodies).zip(&texts).map(|(((ordinal, item), body), (rid, etag))| Row {
         rid,
         etag,
-        timestamp_seconds: item.seconds,
+        timestamp_seconds: item.seconds as u64,
         lsn: item.lsn,
         ordinal: *ordinal,
         body: body.raw(),
@@ -208,7 +209,8 @@ pub fn expected(items: &BTreeMap<u64, Item>) -> BTreeMap<String, Value> {
 fn in_columns(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
-            let members = members.iter().map(|(name, value)| (column_name(name).into_owned(), in_columns(value)));
+            let members =
+                members.iter().map(|(name, value)| (column_name(name).into_owned(), in_columns(value)));
             Value::Object(members.collect())
         }
         Value::Array(elements) => elements.iter().map(in_columns).collect(),
