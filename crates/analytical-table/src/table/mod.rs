@@ -186,9 +186,14 @@ impl Table {
         self.core.log.at(version)
     }
 
-    /// Versions that can be read, with their commit times, oldest first.
-    pub fn history(&self) -> Result<Vec<(u64, i64)>, TableError> {
-        self.core.log.history()
+    /// Versions within the retention at this time, with their commit times, oldest first. The newest
+    /// one is always among them.
+    pub fn history(&self, now: i64) -> Result<Vec<(u64, i64)>, TableError> {
+        let retention = i64::from(self.core.version.metadata.retention_hours) * 3_600_000;
+        let all = self.core.log.history()?;
+        let ends = all.iter().skip(1).map(|(_, time)| Some(*time)).chain([None]);
+        let kept = all.iter().zip(ends).filter(|(_, end)| end.is_none_or(|end| end >= now - retention));
+        Ok(kept.map(|(version, _)| *version).collect())
     }
 
     /// All live rows of a version of this table.

@@ -1,4 +1,6 @@
 //! Tests of analytical tables.
 
+mod crash;
 mod fixture;
+mod maintenance;
 mod rounds;
