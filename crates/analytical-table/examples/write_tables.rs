@@ -10,9 +10,7 @@ use std::sync::Arc;
 use fixture::{Change, Fixture, options, whole};
 use serde_json::{Map, Value, json};
 use shardlake_analytical_table::store::LocalStore;
-use shardlake_analytical_table::table::{
-    CompactionKind, Location, Sizes, Table, TableFolders, TableOptions,
-};
+use shardlake_analytical_table::table::{CompactionKind, Location, Sizes, Table, TableFolders, TableOptions};
 
 fn main() {
     let root = PathBuf::from(std::env::args().nth(1).expect("the folder to write to"));
@@ -47,7 +45,8 @@ fn expect(root: &Path, name: &str, table: &Fixture) {
 }
 
 fn order(ordinal: u64, note: &str) -> Value {
-    let lines: Vec<Value> = (0..ordinal % 4).map(|line| json!({"sku": format!("s{line}"), "qty": line})).collect();
+    let lines: Vec<Value> =
+        (0..ordinal % 4).map(|line| json!({"sku": format!("s{line}"), "qty": line})).collect();
     json!({
         "id": format!("i{ordinal}"),
         "pk": format!("k{}", ordinal % 7),
@@ -172,8 +171,27 @@ fn widened(root: &Path) {
 fn odd_names(root: &Path) {
     let mut table = create(root, "odd_names", options());
     let names = [
-        "First Name, Last", "a.b", "a", "x`y\"z", "ümläut", "日本", "_x0020_", "per cent%", "semi;colon", "{braces}",
-        "tab\there", "line\nbreak", "=", "select", "1", "-", "a/b", "a~b", "'quote'", "$ref", "back\\slash",
+        "First Name, Last",
+        "a.b",
+        "a",
+        "x`y\"z",
+        "ümläut",
+        "日本",
+        "_x0020_",
+        "per cent%",
+        "semi;colon",
+        "{braces}",
+        "tab\there",
+        "line\nbreak",
+        "=",
+        "select",
+        "1",
+        "-",
+        "a/b",
+        "a~b",
+        "'quote'",
+        "$ref",
+        "back\\slash",
     ];
     for round in 0..3u64 {
         let mut document = Map::new();

@@ -3,10 +3,12 @@
 mod columns;
 mod compact;
 mod core;
+mod export;
 mod files;
 mod find;
 mod generation;
 mod options;
+mod parquet_out;
 mod read;
 mod retention;
 mod round;
@@ -19,10 +21,12 @@ use crate::error::TableError;
 use crate::log::{Place, Reason, Span, Version};
 use crate::rows::{Overflow, Row};
 use crate::schema::TableSchema;
+use crate::store::TableStore;
 use core::Core;
 use round::Round;
 
 pub use compact::{Compacted, CompactionJob, CompactionKind};
+pub use export::{ExportFormat, ExportOptions, Exported};
 pub use find::Ended;
 pub use options::{Commit, Location, Sizes, TableFolders, TableOptions};
 pub use read::{LiveBatch, LiveRows};
@@ -199,6 +203,22 @@ impl Table {
     /// All live rows of a version of this table.
     pub fn read_version(&self, version: &Version) -> LiveRows {
         LiveRows::of(&self.core.files, version)
+    }
+
+    /// Writes the live rows of a version of this table for programs that cannot read it.
+    pub fn export(
+        &self,
+        version: &Version,
+        target: &dyn TableStore,
+        options: &ExportOptions,
+    ) -> Result<Exported, TableError> {
+        let schema = core::schema_of(&version.metadata, &self.core.options)?;
+        export::export(&self.core.files, &schema, version, target, options)
+    }
+
+    /// Compares every file of the newest version with its checksum.
+    pub fn verify_files(&self) -> Result<(), TableError> {
+        self.core.version.files.values().try_for_each(|file| self.core.files.verify(file))
     }
 
     /// All live rows of the newest version.

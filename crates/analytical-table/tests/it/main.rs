@@ -1,6 +1,7 @@
 //! Tests of analytical tables.
 
 mod crash;
+mod export;
 mod fixture;
 mod maintenance;
 mod rounds;

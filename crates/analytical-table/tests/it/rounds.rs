@@ -77,7 +77,8 @@ fn checkpoints_replace_older_commits() {
     table.check();
     assert_eq!(table.table.version_at(7), Err(TableError::VersionGone { version: 7 }));
     assert_eq!(table.table.version_at(9).unwrap().number, 9);
-    let history: Vec<u64> = table.table.history(table.seconds * 1_000).unwrap().into_iter().map(|(number, _)| number).collect();
+    let history: Vec<u64> =
+        table.table.history(table.seconds * 1_000).unwrap().into_iter().map(|(number, _)| number).collect();
     assert_eq!(history, [8, 9, 10]);
 }
 
