@@ -1,4 +1,5 @@
 //! Writes tables and their expected rows, for `tests-sdk/analytics/readers.py`.
+#![allow(clippy::unwrap_used)] // a part of the tests
 
 #[path = "../tests/it/fixture.rs"]
 mod fixture;

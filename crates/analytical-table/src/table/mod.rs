@@ -16,6 +16,7 @@ mod sort;
 mod stats;
 mod vacuum;
 mod widen;
+mod widen_job;
 
 use crate::error::TableError;
 use crate::log::{Place, Reason, Span, Version};
@@ -31,6 +32,7 @@ pub use find::Ended;
 pub use options::{Commit, Location, Sizes, TableFolders, TableOptions};
 pub use read::{LiveBatch, LiveRows};
 pub use vacuum::Vacuumed;
+pub use widen_job::{Widened, WideningJob};
 
 /// One generation of a table, and the only writer of its log.
 #[derive(Debug)]
@@ -178,6 +180,19 @@ impl Table {
     pub fn commit_compaction(&mut self, compacted: &Compacted, time: i64) -> Result<Option<u64>, TableError> {
         assert!(self.round.is_none(), "no round is open");
         compact::commit(&mut self.core, compacted, time)
+    }
+
+    /// The rewriting of columns that are to be widened and whose files were too large for a round. The
+    /// job may run on another thread.
+    pub fn plan_widening(&self, time: i64) -> Result<Option<WideningJob>, TableError> {
+        widen_job::plan(&self.core, time)
+    }
+
+    /// Commits a finished job. `None` when files changed and it is to be planned anew, and when the
+    /// columns stay as they are. No round is open.
+    pub fn commit_widening(&mut self, widened: &Widened, time: i64) -> Result<Option<u64>, TableError> {
+        assert!(self.round.is_none(), "no round is open");
+        widen_job::commit(&mut self.core, widened, time)
     }
 
     /// Deletes files that no retained version names. `building` is a generation that is being built.
