@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use shardlake_backup::Backups;
 use shardlake_capacity::budget::Burst;
+use shardlake_catalog::AnalyticalMode;
 use shardlake_definitions::Resources;
 use shardlake_items::Items;
 use shardlake_maintenance::{Purging, RelocationHooks, Upkeep};
@@ -39,6 +40,7 @@ pub struct AccountOptions {
     pub burst: bool,
     pub heat: HeatRecording,
     pub scripts: ScriptSettings,
+    pub analytical: AnalyticalMode,
     pub purging: Purging,
     /// Interval of the search for documents that an index has expired; `None`: every minute.
     pub expiry_every: Option<Duration>,
@@ -121,7 +123,7 @@ impl Account {
             reach: options.reach,
         };
         let router = Serving::open(shards, options_of_router).await?;
-        let definitions = Resources::new(router.clone(), scripts.clone());
+        let definitions = Resources::new(router.clone(), scripts.clone(), options.analytical);
         let queries = Queries::new(Items::new(router.clone()), scripts.clone());
         let collections = Collections::new(queries.clone(), definitions.clone());
         let finishes = Activity::begin("finishes commands of MongoDB that were interrupted");

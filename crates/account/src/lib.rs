@@ -30,7 +30,8 @@ pub use shardlake_capacity::policy::{NextStep, SplitReason};
 /// Where each shard has the place of its log.
 pub use shardlake_catalog::stamp_key;
 pub use shardlake_catalog::{
-    MatchPair, ProjectionCounts, ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SetPair,
+    AnalyticalMode, AnalyticalRecord, AnalyticalSchema, AnalyticalSettings, MatchPair, ProjectionCounts,
+    ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SetPair,
 };
 pub use shardlake_definitions::{GrantedChild, ResourceLink, ScriptWrite, stored_definitions};
 /// Parts of a patch, for front ends that make one themselves.

@@ -77,7 +77,8 @@ pub(crate) async fn act(
         | Action::Query
         | Action::RunScript
         | Action::Schema
-        | Action::PreviewPolicy => Err(crate::wrong_method(call)),
+        | Action::PreviewPolicy
+        | Action::Analytics(_) => Err(crate::wrong_method(call)),
         Action::Split { range_id } => {
             let split: Split = parse_or_default(&call.body)?;
             Ok(begun(

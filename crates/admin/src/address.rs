@@ -9,6 +9,7 @@ use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_signature::Payload;
 
 use crate::account_keys::KeyTarget;
+use crate::analytics::AnalyticsAction;
 use crate::backups::BackupTarget;
 use crate::parameters::Parameters;
 use crate::projections::ProjectionTarget;
@@ -37,6 +38,8 @@ pub(crate) enum Target {
     Projections(ProjectionTarget),
     Backups(BackupTarget),
     Keys(KeyTarget),
+    /// Every analytical store.
+    Analytics,
     InContainer {
         database: String,
         container: String,
@@ -58,6 +61,7 @@ pub(crate) enum Action {
     RunScript,
     Schema,
     PreviewPolicy,
+    Analytics(AnalyticsAction),
 }
 
 impl<'p> Address<'p> {
@@ -72,6 +76,7 @@ impl<'p> Address<'p> {
             ["pulse"] => Target::Pulse,
             ["log"] => Target::Log,
             ["diagnostics"] => Target::Diagnostics,
+            ["analytics"] => Target::Analytics,
             ["projections", rest @ ..] => {
                 let target = ProjectionTarget::of(rest, decode)?;
                 Target::Projections(target.ok_or_else(|| no_such_path(path))?)
@@ -144,6 +149,7 @@ fn action(segments: &[&str]) -> Result<Option<Action>> {
         ["scripts", "run"] => Action::RunScript,
         ["schema"] => Action::Schema,
         ["indexing", "preview"] => Action::PreviewPolicy,
+        ["analytics", rest @ ..] => return Ok(AnalyticsAction::of(rest).map(Action::Analytics)),
         _ => return Ok(None),
     }))
 }

@@ -32,6 +32,11 @@ impl OperatorRequest {
         OperatorRequest { method: Method::GET, path: format!("{PREFIX}partitions"), query: None, body: None }
     }
 
+    /// Every analytical store.
+    pub fn of_analytics() -> OperatorRequest {
+        OperatorRequest { method: Method::GET, path: format!("{PREFIX}analytics"), query: None, body: None }
+    }
+
     /// A request for all projections, or for one of them with an optional action, such as `["names", "pause"]`.
     pub fn of_projections(method: Method, segments: &[&str]) -> OperatorRequest {
         let mut path = format!("{PREFIX}projections");

@@ -19,6 +19,8 @@
 //! | `GET projections`, `GET projections/{id}` | rules that keep copies true, and their progress |
 //! | `PUT projections/{id}`, `DELETE projections/{id}` | create or replace one; delete it |
 //! | `POST backups`, `GET backups/{id}/shards/{shard}/files/{file}/{offset}`, `DELETE backups/{id}` | keep a state, read it, drop it |
+//! | `GET analytics`, `GET dbs/{db}/colls/{coll}/analytics` | tables of columns that follow containers |
+//! | `PUT dbs/{db}/colls/{coll}/analytics`, `POST …/analytics/{pause, resume, rebuild, compact, verify}` | settings of one; orders |
 //! | `GET keys`, `POST keys/{name}/rotate` | the account's keys by their fingerprints; a new one in place of one |
 //! | `POST projections/{id}/pause`, `POST projections/{id}/resume` | stop one for a while |
 //!
@@ -32,6 +34,7 @@
 //! | `pieces.rs` | the text of an answer, in pieces |
 //! | `client.rs` | requests of a client |
 //! | `actions.rs` | the bodies of requests about partitions, and their execution |
+//! | `analytics.rs` | requests about analytical stores |
 //! | `projections.rs`, `backups.rs` | requests about projections, and about states that are copied to a backup |
 //!
 //! The operator's interface is not part of the protocol of the SDKs. Requests are signed with the
@@ -42,6 +45,7 @@
 mod account_keys;
 mod actions;
 mod address;
+mod analytics;
 mod backups;
 mod client;
 mod document;
@@ -70,6 +74,7 @@ pub use account_keys::{KeyName, KeyStore, NamedKey};
 pub use address::{Address, PREFIX};
 pub use client::OperatorRequest;
 pub use operation::AdminOperation;
+pub use shardlake_analytics::Analytics;
 pub use watch::{
     CallerAccess, Installation, LogLine, LogRing, ProcessGauges, ProcessRings, RequestCounts, TokenAccess,
 };
@@ -84,6 +89,8 @@ pub struct OperatorCall<'r> {
     pub account: &'r Account,
     /// The program's description of itself.
     pub installation: Option<&'r Installation>,
+    /// `None` where the program keeps no analytical stores.
+    pub analytics: Option<&'r Analytics>,
     pub caller: &'r CallerAccess,
     pub method: &'r Method,
     pub address: &'r Address<'r>,
@@ -167,6 +174,7 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
         (Target::Diagnostics, "GET") => watch::diagnostics(call),
         (Target::Keys(target), _) => account_keys::serve(call, *target),
         (Target::Backups(target), _) => backups::serve(call, target).await,
+        (Target::Analytics, "GET") => analytics::all(call).await,
         (Target::Projections(target), _) => projections::serve(call, target).await,
         (Target::InContainer { database, container, what }, method) => {
             let container = call.account.router().container(database, container)?;
@@ -199,6 +207,7 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
                     call.address.only_parameter("")?;
                     scripts::run(call, &container).await
                 }
+                (Action::Analytics(action), _) => analytics::serve(call, &container, action).await,
                 (Action::Split { .. }, "POST")
                 | (Action::Merge, "POST")
                 | (Action::Move { .. }, "POST")

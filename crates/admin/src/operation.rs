@@ -5,6 +5,7 @@ use http::Method;
 use crate::Address;
 use crate::account_keys::KeyTarget;
 use crate::address::{Action, Target};
+use crate::analytics::AnalyticsAction;
 use crate::backups::BackupTarget;
 use crate::projections::ProjectionTarget;
 
@@ -37,6 +38,9 @@ pub enum AdminOperation {
     EndBackup,
     ReadKeys,
     RotateKey,
+    ReadAnalytics,
+    SetAnalytics,
+    OrderAnalytics,
 }
 
 impl Address<'_> {
@@ -53,6 +57,12 @@ impl Address<'_> {
             Target::Backups(target) => of_backups(target, method),
             Target::Keys(KeyTarget::All) => AdminOperation::ReadKeys,
             Target::Keys(KeyTarget::Rotate(_)) => AdminOperation::RotateKey,
+            Target::Analytics => AdminOperation::ReadAnalytics,
+            Target::InContainer { what: Action::Analytics(AnalyticsAction::Settings), .. }
+                if method == Method::PUT =>
+            {
+                AdminOperation::SetAnalytics
+            }
             Target::InContainer { what, .. } => of_action(*what),
         }
     }
@@ -91,5 +101,7 @@ fn of_action(action: Action) -> AdminOperation {
         Action::RunScript => AdminOperation::RunScript,
         Action::Schema => AdminOperation::Schema,
         Action::PreviewPolicy => AdminOperation::IndexingPreview,
+        Action::Analytics(AnalyticsAction::Settings) => AdminOperation::ReadAnalytics,
+        Action::Analytics(_) => AdminOperation::OrderAnalytics,
     }
 }

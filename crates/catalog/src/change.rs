@@ -11,7 +11,8 @@ use shardlake_storage::Batch;
 
 use crate::stored::{self, encode};
 use crate::{
-    Changed, Checkpoint, ContainerRecord, Definitions, DroppedMark, EndedContainer, ProjectionRecord,
+    AnalyticalRecord, Changed, Checkpoint, ContainerRecord, Definitions, DroppedMark, EndedContainer, Holder,
+    LogHold, ProjectionRecord,
 };
 
 #[derive(Debug, Clone)]
@@ -28,7 +29,9 @@ pub struct Change {
     pub dropped: Vec<Changed<PartitionUid, DroppedMark>>,
     pub projections: Vec<Changed<u32, ProjectionRecord>>,
     pub checkpoints: Vec<Changed<u32, Checkpoint>>,
+    pub analytical: Vec<Changed<ContainerRid, AnalyticalRecord>>,
     pub ended: Vec<Changed<(u64, ContainerRid), EndedContainer>>,
+    pub log_holds: Vec<Changed<(ContainerRid, Holder), LogHold>>,
 }
 
 impl Change {
@@ -56,7 +59,9 @@ impl Change {
             dropped: after.dropped.changes_since(&before.dropped),
             projections: after.projections.changes_since(&before.projections),
             checkpoints: after.checkpoints.changes_since(&before.checkpoints),
+            analytical: after.analytical.changes_since(&before.analytical),
             ended: after.ended.changes_since(&before.ended),
+            log_holds: after.log_holds.changes_since(&before.log_holds),
             before,
             after,
         }
@@ -74,7 +79,9 @@ impl Change {
             && self.dropped.is_empty()
             && self.projections.is_empty()
             && self.checkpoints.is_empty()
+            && self.analytical.is_empty()
             && self.ended.is_empty()
+            && self.log_holds.is_empty()
     }
 
     /// The batch to store: every record that differs, and the numbers.
@@ -90,7 +97,9 @@ impl Change {
         store(&mut batch, &self.dropped, stored::dropped_key);
         store(&mut batch, &self.projections, stored::projection_key);
         store(&mut batch, &self.checkpoints, stored::checkpoint_key);
+        store(&mut batch, &self.analytical, stored::analytical_key);
         store(&mut batch, &self.ended, stored::ended_key);
+        store(&mut batch, &self.log_holds, stored::log_hold_key);
         batch.put(stored::numbers_key(), encode(&self.after.numbers));
         batch
     }

@@ -9,8 +9,8 @@ use shardlake_model::{
 };
 
 use crate::{
-    Checkpoint, ContainerRecord, DroppedMark, EndedContainer, Numbers, Placed, ProjectionRecord, RangeRecord,
-    Table,
+    AnalyticalRecord, Checkpoint, ContainerRecord, DroppedMark, EndedContainer, Holder, LogHold, Numbers,
+    Placed, ProjectionRecord, RangeRecord, Table,
 };
 
 #[derive(Debug, Clone, Default)]
@@ -29,8 +29,12 @@ pub struct Definitions {
     /// By number.
     pub projections: Table<u32, ProjectionRecord>,
     pub checkpoints: Table<u32, Checkpoint>,
+    /// Analytical stores, by their containers.
+    pub analytical: Table<ContainerRid, AnalyticalRecord>,
     /// Deleted containers, by the first catalog version without them.
     pub ended: Table<(u64, ContainerRid), EndedContainer>,
+    /// By container and follower.
+    pub log_holds: Table<(ContainerRid, Holder), LogHold>,
     pub numbers: Numbers,
 }
 
@@ -87,11 +91,13 @@ impl Definitions {
         self.permissions.retain(|permission, _| permission.user != rid);
     }
 
-    /// With its scripts and its offer; its partitions' data is to be deleted.
+    /// With its scripts, its offer and its analytical store; its partitions' data is to be deleted.
     pub fn remove_container(&mut self, rid: ContainerRid) {
         let Some(record) = self.containers.remove(&rid) else { return };
         self.scripts.retain(|(container, _), _| *container != rid);
+        self.log_holds.retain(|(container, _), _| *container != rid);
         self.remove_offer_of(&rid.to_string());
+        self.analytical.remove(&rid);
         let ranges: Vec<Placed> = record.all_ranges().map(RangeRecord::placed).collect();
         ranges.into_iter().for_each(|placed| self.drop_data(placed));
     }
@@ -113,6 +119,17 @@ impl Definitions {
     pub fn remove_projection(&mut self, number: u32) {
         self.projections.remove(&number);
         self.checkpoints.remove(&number);
+        self.log_holds.retain(|(_, holder), _| *holder != Holder::Projection(number));
+    }
+
+    /// The holds on the log of a container.
+    pub fn log_holds_of(&self, container: ContainerRid) -> impl Iterator<Item = &Arc<LogHold>> {
+        let bounds = (container, Holder::FIRST)..=(container, Holder::LAST);
+        self.log_holds.range(bounds).map(|(_, hold)| hold)
+    }
+
+    pub fn put_log_hold(&mut self, hold: LogHold) {
+        self.log_holds.put((hold.container, hold.holder), hold);
     }
 
     pub fn remove_offer_of(&mut self, resource_rid: &str) {

@@ -3,6 +3,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `records.rs`, `projection.rs` | the stored records: plain data, no handle to anything that runs |
+//! | `log_hold.rs` | how far back the change log is kept for its followers |
+//! | `analytical.rs` | analytical stores: settings, what was asked for |
 //! | `ended.rs` | ended containers, for change streams |
 //! | `table.rs`, `definitions.rs` | all records of one version, cheap to copy and to compare |
 //! | `stored.rs` | keys, checksums, loading |
@@ -21,10 +23,12 @@
 //! between the draft and the definitions in force. So is everything that runs for the definitions:
 //! `shardlake-account` derives partitions, budgets and background work from the same [`Change`].
 
+mod analytical;
 mod change;
 mod definitions;
 mod ended;
 mod error;
+mod log_hold;
 mod predicates;
 mod projection;
 mod records;
@@ -32,9 +36,14 @@ mod stored;
 mod table;
 mod writer;
 
+pub use analytical::{
+    ANALYTICAL_TABLES_MAX, ANALYTICAL_TABLES_OPEN_MAX, AnalyticalMode, AnalyticalRecord, AnalyticalSchema,
+    AnalyticalSettings,
+};
 pub use change::Change;
 pub use definitions::Definitions;
 pub use error::CatalogError;
+pub use log_hold::{HoldBound, HoldState, Holder, LogHold};
 pub use predicates::{broken, loose_ends};
 pub use projection::{
     Checkpoint, MatchPair, PlaceRecord, ProjectionCounts, ProjectionRecord, ProjectionRule, ProjectionSource,

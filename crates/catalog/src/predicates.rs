@@ -9,6 +9,7 @@
 //! | a relocation's targets are reserved and cover its sources | else a restart would drop or publish foreign data |
 //! | former ranges have ids of their own, given before the newest | else a page would be answered for another range |
 //! | names are unique among siblings | of two, the one that is opened last would hide the other |
+//! | holds on a log have a container, and positions that can be read | else the log would be kept for no follower |
 //! | owners exist | a record without its owner cannot be reached, nor deleted |
 //! | ended containers are named once, with earlier versions, and none that was forgotten | else a stream would silently miss an end |
 //! | versions rise by one | two writers, or a lost change, would show here |
@@ -34,6 +35,7 @@ pub fn broken(definitions: &Definitions) -> Problems {
     logins(definitions, &mut problems);
     projections(definitions, &mut problems);
     ended(definitions, &mut problems);
+    log_holds(definitions, &mut problems);
     problems
 }
 
@@ -63,6 +65,9 @@ pub(crate) fn broken_by(change: &Change) -> Problems {
     if has_containers || !change.ended.is_empty() {
         ended(draft, &mut problems);
     }
+    if has_containers || !change.log_holds.is_empty() {
+        log_holds(draft, &mut problems);
+    }
     let (before, after) = (change.before.numbers, draft.numbers);
     if after.version != before.version + 1 {
         problems.push(format!("version {} does not follow version {}", after.version, before.version));
@@ -87,6 +92,11 @@ pub fn loose_ends(definitions: &Definitions) -> Problems {
     }
     let lonely =
         definitions.checkpoints.iter().filter(|(number, _)| !definitions.projections.contains(number));
+    let stores = definitions.analytical.iter().filter(|(rid, _)| !definitions.containers.contains(rid));
+    problems
+        .extend(stores.map(|(rid, _)| {
+            format!("there is an analytical store of container {rid}, which does not exist")
+        }));
     problems
         .extend(lonely.map(|(number, _)| {
             format!("there is a checkpoint of projection {number}, which does not exist")
@@ -293,6 +303,17 @@ fn projections(definitions: &Definitions, problems: &mut Problems) {
     for (number, record) in definitions.projections.iter() {
         if *number > definitions.numbers.projection {
             problems.push(format!("number {number} of projection '{}' was never handed out", record.rule.id));
+        }
+    }
+}
+
+fn log_holds(definitions: &Definitions, problems: &mut Problems) {
+    for ((rid, holder), hold) in definitions.log_holds.iter() {
+        if !definitions.containers.contains(rid) {
+            problems.push(format!("{holder:?} holds the log of container {rid}, which does not exist"));
+        }
+        if let Some(error) = hold.position.iter().find_map(|place| place.span().err()) {
+            problems.push(format!("the position of {holder:?} in container {rid} is malformed: {error}"));
         }
     }
 }

@@ -14,6 +14,8 @@
 //! 0u32 | 'N'                                → Numbers: the next numbers to hand out, and the catalog's version
 //! 0u32 | 'F' | projection u32               → ProjectionRecord: a rule
 //! 0u32 | 'K' | projection u32               → Checkpoint: how far it has come
+//! 0u32 | 'H' | database u32 | container u32 | kind u32 | number u32 → LogHold: how far back the log is kept for a follower
+//! 0u32 | 'A' | database u32 | container u32 → AnalyticalRecord: its analytical store
 //! 0u32 | 'E' | version u64 | database u32 | container u32 → EndedContainer
 //! 0u32 | 'S'                                → which shard of which account this is; the only record that other shards
 //!                                             have, too (account/membership.rs)
@@ -32,7 +34,8 @@ use shardlake_model::{
 use shardlake_storage::{ScanOptions, Shard, View};
 
 use crate::{
-    CatalogError, Checkpoint, ContainerRecord, Definitions, DroppedMark, EndedContainer, ProjectionRecord,
+    AnalyticalRecord, CatalogError, Checkpoint, ContainerRecord, Definitions, DroppedMark, EndedContainer,
+    Holder, LogHold, ProjectionRecord,
 };
 
 const DATABASE: u8 = b'D';
@@ -46,7 +49,9 @@ const DROPPED: u8 = b'X';
 const NUMBERS: u8 = b'N';
 const PROJECTION: u8 = b'F';
 const CHECKPOINT: u8 = b'K';
+const ANALYTICAL: u8 = b'A';
 const ENDED: u8 = b'E';
+const LOG_HOLD: u8 = b'H';
 pub const MEMBERSHIP: u8 = b'S';
 const STAMP: u8 = b'T';
 
@@ -107,11 +112,20 @@ pub(crate) fn checkpoint_key(number: u32) -> Vec<u8> {
     key(CHECKPOINT, &[number])
 }
 
+pub(crate) fn analytical_key(rid: ContainerRid) -> Vec<u8> {
+    key(ANALYTICAL, &[rid.database.0, rid.number])
+}
+
 pub(crate) fn ended_key((version, rid): (u64, ContainerRid)) -> Vec<u8> {
     let mut key = with_u64(key(ENDED, &[]), version);
     key.extend_from_slice(&rid.database.0.to_be_bytes());
     key.extend_from_slice(&rid.number.to_be_bytes());
     key
+}
+
+pub(crate) fn log_hold_key((container, holder): (ContainerRid, Holder)) -> Vec<u8> {
+    let [kind, number] = holder.numbers();
+    key(LOG_HOLD, &[container.database.0, container.number, kind, number])
 }
 
 pub(crate) fn numbers_key() -> Vec<u8> {
@@ -169,7 +183,7 @@ fn add(definitions: &mut Definitions, key: &[u8], value: &[u8]) -> Result<(), Ca
         }
         Some(&SCRIPT) => {
             let script: Script = decode(value)?;
-            let owner = parse_script_key(key).ok_or_else(|| {
+            let owner = parse_container(key).ok_or_else(|| {
                 CatalogError::corrupt(format!("the key of script '{}' is malformed", script.id))
             })?;
             let key = (owner, script.number);
@@ -216,7 +230,19 @@ fn add(definitions: &mut Definitions, key: &[u8], value: &[u8]) -> Result<(), Ca
             definitions.dropped.put(uid, decode::<DroppedMark>(value)?);
             dropped_key(uid)
         }
+        Some(&ANALYTICAL) => {
+            let owner = parse_container(key)
+                .ok_or_else(|| CatalogError::corrupt("the key of an analytical store is malformed"))?;
+            definitions.analytical.put(owner, decode::<AnalyticalRecord>(value)?);
+            analytical_key(owner)
+        }
         Some(&ENDED) => add_ended(definitions, value)?,
+        Some(&LOG_HOLD) => {
+            let hold: LogHold = decode(value)?;
+            let key = (hold.container, hold.holder);
+            definitions.put_log_hold(hold);
+            log_hold_key(key)
+        }
         Some(&NUMBERS) => {
             definitions.numbers = decode(value)?;
             numbers_key()
@@ -238,8 +264,8 @@ fn add_ended(definitions: &mut Definitions, value: &[u8]) -> Result<Vec<u8>, Cat
     Ok(ended_key(key))
 }
 
-/// The container of the script that is stored under a key.
-fn parse_script_key(key: &[u8]) -> Option<ContainerRid> {
+/// The container that a key names, of a script or an analytical store.
+fn parse_container(key: &[u8]) -> Option<ContainerRid> {
     let (database, rest) = key.get(5..)?.split_first_chunk()?;
     let (number, _) = rest.split_first_chunk()?;
     let database = DatabaseRid(u32::from_be_bytes(*database));
@@ -271,8 +297,8 @@ mod tests {
     #[test]
     fn keys_of_scripts_read_back() {
         let container = ContainerRid { database: DatabaseRid(0x0102_0304), number: 7 };
-        assert_eq!(parse_script_key(&script_key((container, 0x00ff_0000_0000_0001))), Some(container));
-        assert_eq!(parse_script_key(&container_key(container)[..9]), None);
+        assert_eq!(parse_container(&script_key((container, 0x00ff_0000_0000_0001))), Some(container));
+        assert_eq!(parse_container(&container_key(container)[..9]), None);
     }
 
     #[test]

@@ -45,6 +45,7 @@ impl Resources {
         let limits = self.router().limits();
         let definition = definition.normalise(limits)?;
         validate_computed_properties(&definition)?;
+        self.check_analytical(None, &definition)?;
         if let Some(throughput) = throughput {
             self.router().check_has_throughput()?;
             throughput.validate(limits, throughput.minimum_for_new(limits))?;
@@ -82,6 +83,7 @@ impl Resources {
             };
             // Throughput that no client has set is not enforced, so no partitions are needed for it.
             let record = resources.new_record(live, draft, container, asked, now);
+            resources.follow_policy(draft, &record.container, now)?;
             draft.containers.put(rid, record);
             if let Some(throughput) = throughput {
                 let resource = (format!("dbs/{}/colls/{rid}/", rid.database), rid.to_string());
@@ -167,15 +169,18 @@ impl Resources {
         let old = self.router().container(database, container)?.entry;
         // Before anything is held up for it.
         let replacement = replacement_of(&old.record.container, &definition, preconditions)?;
+        self.check_analytical(Some(&old.record.container.definition), &replacement)?;
         let (rid, id) = (old.record.container.rid, container.to_owned());
         let retention = retention_of(&replacement, self.router().limits());
         let (etag, now, preconditions) = (self.router().random().guid().0, ctx.now, preconditions.clone());
         let limits = self.router().limits().clone();
+        let resources = self.clone();
         let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
             let old = draft.containers.get(&rid).ok_or_else(|| not_found("container", &id))?.clone();
             let definition = replacement_of(&old.container, &definition, &preconditions)?;
             let container = Container { etag, timestamp: now.seconds(), definition, ..old.container.clone() };
             let index = index_moved_to(&old.index, &container, &limits)?;
+            resources.follow_policy(draft, &container, now)?;
             draft.containers.put(rid, ContainerRecord { index, container, ..ContainerRecord::clone(&old) });
             Ok(())
         };
@@ -219,6 +224,10 @@ fn replacement_of(
     if definition.previous_image_retention_policy.is_none() {
         let kept = old.definition.previous_image_retention_policy.clone();
         definition.previous_image_retention_policy = kept;
+    }
+    if definition.analytical_storage_ttl.is_none() {
+        // Clients that do not know the member would end the analytical store.
+        definition.analytical_storage_ttl = old.definition.analytical_storage_ttl;
     }
     old.definition.validate_replace(&definition)?;
     Ok(definition)

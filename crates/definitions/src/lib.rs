@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `databases.rs`, `containers.rs`, `offers.rs` | databases, containers and their throughput |
+//! | `analytical.rs` | analytical stores of containers, as policies and operators ask for them |
 //! | `kept.rs` | data of a front end that is kept with them |
 //! | `logins.rs` | logins over a front end's own protocol |
 //! | `users.rs`, `permissions.rs` | users of a database; the grant of a permission, and whether it still holds |
@@ -11,6 +12,7 @@
 //!
 //! [`Resources`] is the API. It builds on [`Serving`]; all changes use its one way to change a definition.
 
+mod analytical;
 mod containers;
 mod databases;
 mod kept;
@@ -23,9 +25,11 @@ mod users;
 
 use std::sync::Arc;
 
+use shardlake_catalog::AnalyticalMode;
 use shardlake_router::Serving;
 use shardlake_script::Scripts;
 
+pub use analytical::not_enabled;
 pub use kept::{Keeping, Redefined};
 pub use permissions::{GrantedChild, ResourceLink};
 pub use scripts::ScriptWrite;
@@ -40,11 +44,12 @@ struct ResourcesState {
     router: Serving,
     /// Reads the texts of scripts before they are stored.
     scripts: Scripts,
+    analytical: AnalyticalMode,
 }
 
 impl Resources {
-    pub fn new(router: Serving, scripts: Scripts) -> Resources {
-        Resources(Arc::new(ResourcesState { router, scripts }))
+    pub fn new(router: Serving, scripts: Scripts, analytical: AnalyticalMode) -> Resources {
+        Resources(Arc::new(ResourcesState { router, scripts, analytical }))
     }
 
     pub fn router(&self) -> &Serving {

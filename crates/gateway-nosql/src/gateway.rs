@@ -291,6 +291,7 @@ impl Inner {
         let call = OperatorCall {
             account: &self.account,
             installation: self.settings.installation.as_deref(),
+            analytics: self.settings.analytics.as_ref(),
             caller: &caller,
             method: &parts.method,
             address,

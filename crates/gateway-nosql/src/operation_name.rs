@@ -54,6 +54,7 @@ names! {
     AdminDiagnostics,
     ReadProjections, PutProjection, DeleteProjection, PauseProjection, ResumeProjection,
     BeginBackup, ReadBackup, EndBackup, ReadKeys, RotateKey,
+    ReadAnalytics, SetAnalytics, OrderAnalytics,
     // A path or a method that names no operation.
     Other,
 }
@@ -61,7 +62,7 @@ names! {
 impl OperationName {
     /// Whether operators ask for it, not the applications whose latency is watched.
     pub fn is_of_admin(self) -> bool {
-        (OperationName::AdminPartitions as u8..=OperationName::RotateKey as u8).contains(&(self as u8))
+        (OperationName::AdminPartitions as u8..=OperationName::OrderAnalytics as u8).contains(&(self as u8))
     }
 
     /// The operation of a request as far as its head tells; its signature is not looked at.
@@ -178,6 +179,9 @@ impl OperationName {
             AdminOperation::EndBackup => OperationName::EndBackup,
             AdminOperation::ReadKeys => OperationName::ReadKeys,
             AdminOperation::RotateKey => OperationName::RotateKey,
+            AdminOperation::ReadAnalytics => OperationName::ReadAnalytics,
+            AdminOperation::SetAnalytics => OperationName::SetAnalytics,
+            AdminOperation::OrderAnalytics => OperationName::OrderAnalytics,
         }
     }
 }
@@ -299,7 +303,7 @@ mod tests {
             seen.set(*name);
             assert_eq!(seen.get(), *name);
         }
-        assert!(OperationName::AdminPartitions.is_of_admin() && OperationName::RotateKey.is_of_admin());
+        assert!(OperationName::AdminPartitions.is_of_admin() && OperationName::OrderAnalytics.is_of_admin());
         assert!(!OperationName::Other.is_of_admin() && !OperationName::Unsupported.is_of_admin());
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_admin::Installation;
+use shardlake_admin::{Analytics, Installation};
 use shardlake_signature::AccountKey;
 
 /// How a gateway behaves.
@@ -29,6 +29,8 @@ pub struct GatewaySettings {
     pub is_account_public: bool,
     /// Name, version and limits of the program, for operators.
     pub installation: Option<Arc<Installation>>,
+    /// Tables of columns that follow containers, for operators.
+    pub analytics: Option<Analytics>,
 }
 
 impl Default for GatewaySettings {
@@ -44,6 +46,7 @@ impl Default for GatewaySettings {
             merges_queries: false,
             is_account_public: false,
             installation: None,
+            analytics: None,
         }
     }
 }

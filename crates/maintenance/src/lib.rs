@@ -8,6 +8,7 @@
 //! | `index_build.rs` | fills new generations of an index, and deletes old ones |
 //! | `purge.rs` | removes expired items |
 //! | `compaction.rs` | keeps the change logs small |
+//! | `log_holds.rs` | stores how far the followers of change logs are |
 //! | `heat_map.rs`, `pulse.rs` | heat over time: of a container's hash space, of all containers |
 //! | `kept_heat.rs`, `earlier_heat.rs` | heat that outlives the process: stored and read back; drawn into the map |
 //! | `key_report.rs` | one logical partition |
@@ -24,6 +25,7 @@ mod heat_map;
 mod index_build;
 mod kept_heat;
 mod key_report;
+mod log_holds;
 mod partition_descriptions;
 mod partition_loads;
 mod partitions;
@@ -88,6 +90,7 @@ impl Upkeep {
         index_build::start(&upkeep);
         balance::start(&upkeep);
         compaction::start(&upkeep);
+        log_holds::start(&upkeep);
         if purging == Purging::InBackground {
             purge::start(&upkeep);
         }

@@ -62,6 +62,9 @@ pub struct PartitionKeyRange {
     pub throughput_fraction: f64,
 }
 
+/// Seconds of the longest time to live of rows in the analytical store.
+const ANALYTICAL_TTL_MAX: i64 = i32::MAX as i64;
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerDefinition {
@@ -77,6 +80,7 @@ pub struct ContainerDefinition {
     pub geospatial_config: GeospatialConfig,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_ttl: Option<i64>,
+    /// Seconds for which a row of the analytical store stays after its item's last write; -1: as long as the item; 0: no such store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub analytical_storage_ttl: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -307,12 +311,16 @@ impl ContainerDefinition {
             ));
         }
         match self.analytical_storage_ttl {
-            // Off, as by default.
-            None | Some(0) => Ok(()),
-            Some(_) => Err(Error::unsupported(
-                "analyticalStorageTtl is not supported yet: there is no analytical store; leave it out; nothing was done",
-            )),
+            None | Some(-1..=ANALYTICAL_TTL_MAX) => Ok(()),
+            Some(other) => Err(Error::bad_request(format!(
+                "analyticalStorageTtl is {other}: use -1 (rows stay as long as their items), a number of seconds from 1 to {ANALYTICAL_TTL_MAX}, or 0 (no analytical store)"
+            ))),
         }
+    }
+
+    /// Whether the container has an analytical store.
+    pub fn is_analytical(&self) -> bool {
+        self.analytical_storage_ttl.is_some_and(|seconds| seconds != 0)
     }
 
     fn validate_computed_properties(&self, limits: &Limits) -> Result<()> {

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use shardlake_storage::Seq;
 
-use crate::change_log::Counters;
+use crate::log::entry::Counters;
 
 #[derive(Debug)]
 pub(crate) struct Acknowledged {

@@ -5,11 +5,11 @@ use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_storage::{Row, Snapshot};
 
 use crate::change_feed::{Page, too_old};
-use crate::change_log::{ChangeKind, LogEntry, LogOperation};
 use crate::change_sink::Change;
 use crate::item::StoredItem;
 use crate::key_list::KeyList;
 use crate::keys::{self, ITEMS};
+use crate::log::entry::{ChangeKind, LogEntry, LogOperation};
 
 /// Operations whose versions are read at once.
 const OPERATIONS_AT_ONCE: usize = 64;

@@ -11,12 +11,15 @@ use shardlake_stdx::Timestamp;
 
 use crate::change_feed::{self, FeedFound, FeedLook};
 use crate::change_sink::ChangeSink;
-use crate::changes::{self, ChangePage};
 use crate::commit::Writer;
-use crate::compaction::{self, Compaction, CompactionStep};
 use crate::delete_key;
 use crate::expire::{self, Sweep, SweepStep};
 use crate::feed::{self, FeedFilter, PageLimits, PartitionPage};
+use crate::log::compaction::{self, Compaction, CompactionStep};
+use crate::log::holds::HeldLsns;
+use crate::log::items_round::ItemsRound;
+use crate::log::reader::{self, ChangePage};
+use crate::log::round::{Round, RoundError};
 use crate::operation::CommandContext;
 use crate::partition::Partition;
 use crate::reclaim;
@@ -49,7 +52,25 @@ impl Partition {
     /// one was made of count, too: a reader that has followed one of them over `span` continues here
     /// with the last LSN seen there.
     pub async fn changes(&self, span: &KeyRange, after: u64, entries_max: usize) -> Result<ChangePage> {
-        changes::changes(self.core(), span, after, entries_max).await
+        reader::changes(self.core(), span, after, entries_max).await
+    }
+
+    /// The changes of a span above an LSN, up to the last acknowledged commit, in one view of the
+    /// engine. LSNs of the partitions that this one was made of count, too.
+    pub async fn log_round(&self, span: &KeyRange, after: u64) -> Result<Round, RoundError> {
+        Round::begin(self.core(), span, after).await
+    }
+
+    /// A round for a reader that only needs the last version of every live item. Compaction keeps
+    /// the operations that wrote these, so that there is no hole for it.
+    pub async fn log_round_over_holes(&self, span: &KeyRange, after: u64) -> Result<Round, RoundError> {
+        Round::begin_over_holes(self.core(), span, after).await
+    }
+
+    /// About `items_max` items from the start of a span on, in one view of the engine; more where
+    /// the last logical partition has more.
+    pub async fn items_round(&self, span: &KeyRange, items_max: usize) -> Result<ItemsRound> {
+        ItemsRound::begin(self.core(), span, items_max).await
     }
 
     /// The LSN behind which a reader of all versions finds everything that was written to a span at a time and later; `None`
@@ -108,7 +129,7 @@ impl Partition {
 impl Partition {
     /// When, in seconds, the first item may run out under a default; `None` while none can.
     pub fn expiry_due(&self, default_ttl: Option<i64>) -> Option<u64> {
-        self.core().expiry.due().at(default_ttl)
+        self.core().expiry.due_under(self.core().holds.expired()).at(default_ttl)
     }
 
     /// Items removed since the partition was opened because their time had run out.
@@ -149,6 +170,16 @@ impl Partition {
     pub async fn keep_versions(&self, retention: Option<Duration>) {
         let sequencer = self.core().sequencer.hold().await;
         self.core().past.keep_versions(retention, sequencer.lsn);
+    }
+
+    /// Time of the first acknowledged commit above an LSN; `None` where there is none.
+    pub async fn log_time_above(&self, lsn: u64) -> Result<Option<Timestamp>> {
+        reader::time_above(self.core(), lsn).await
+    }
+
+    /// From now on the log and expired items are kept for followers that are so far.
+    pub fn hold_log(&self, held: HeldLsns) {
+        self.core().holds.set(held);
     }
 
     /// Whether a step of compaction may find something to do; cheap.

@@ -20,13 +20,14 @@ use shardlake_model::{ConsistencyLevel, Error, ErrorKind, KeyComponent, Previous
 use shardlake_stdx::{Clock, Timestamp};
 use shardlake_storage::{Row, ScanOptions, Snapshot};
 
-use crate::change_log::{ChangeKind, LogEntry, LogOperation};
 use crate::change_sink::{Change, ChangeSink};
 use crate::core::Core;
 use crate::feed::{FeedFilter, PageLimits};
 use crate::item::StoredItem;
 use crate::keys::{self, ITEMS};
-use crate::log_marks::NOT_KEPT;
+use crate::log::entry::{ChangeKind, LogEntry, LogOperation};
+use crate::log::marks::NOT_KEPT;
+use crate::log::reader::first_entry_from;
 use crate::shape::ContainerSchema;
 
 /// Bytes of the items that are read at once, estimated from the usual size of an item.
@@ -147,14 +148,6 @@ pub(crate) async fn last_before(
         }
     }
     Ok(low)
-}
-
-async fn first_entry_from(core: &Core, snapshot: &Snapshot, lsn: u64) -> Result<Option<(u64, LogEntry)>> {
-    let (_, end) = keys::space_range(core.uid, keys::CHANGE_LOG);
-    let options = ScanOptions { limit: Some(1), ..ScanOptions::default() };
-    let mut scan = snapshot.scan(keys::log_key(core.uid, lsn)..end, options);
-    let row = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
-    row.map(|(key, value)| Ok((keys::log_lsn(&key)?, LogEntry::decode(&value)?))).transpose()
 }
 
 /// Refuses a position that was never reached here: writes up to that position would not be

@@ -14,8 +14,8 @@ use shardlake_document::{write_json_string, write_key_component};
 use shardlake_model::{KeyPath, PartitionKey};
 use shardlake_routing::Epk;
 
-use crate::change_log::ChangeKind;
 use crate::item::StoredItem;
+use crate::log::entry::ChangeKind;
 
 /// An operation as a page reports it.
 #[derive(Debug)]

@@ -304,6 +304,7 @@ pub(crate) async fn plan<W: Work>(
         time,
         switches: Switches {
             keeps_versions: core.past.keeps_versions(),
+            keeps_expired_above: core.holds.expired(),
             is_clients: task.is_clients,
             is_offloaded: task.is_heavy,
             ..Switches::default()
@@ -506,6 +507,7 @@ impl Setup {
     ) -> PlanInput<'a> {
         let switches = Switches {
             keeps_versions: self.switches.keeps_versions && base.is_none(),
+            keeps_expired_above: self.switches.keeps_expired_above.filter(|_| base.is_none()),
             may_expire: sequencer.may_expire(shape),
             is_outdated: shape.number < sequencer.unique_since,
             ..self.switches
@@ -534,8 +536,8 @@ mod tests {
     use shardlake_model::ErrorKind;
 
     use super::*;
-    use crate::change_log::{ChangeKind, Counters, LogOperation};
     use crate::due::Due;
+    use crate::log::entry::{ChangeKind, Counters, LogOperation};
     use crate::test_fixture::Fixture;
 
     /// A first commit, which creates one item and has no row.

@@ -16,6 +16,7 @@ use crate::acknowledged::Acknowledged;
 use crate::due::Expiry;
 use crate::end::{End, Life};
 use crate::invariants::KeyBounds;
+use crate::log::holds::Holds;
 use crate::open_transactions::Transactions;
 use crate::origin::Origin;
 use crate::sequencer::{Sequencer, SequencerLock};
@@ -43,6 +44,8 @@ pub(crate) struct Core {
     pub expiry: Expiry,
     /// How far back history is retained.
     pub past: KeptPast,
+    /// How far the followers of the log are.
+    pub holds: Holds,
     /// Held while the sizes of all logical partitions are read.
     pub size_walk: Mutex<()>,
     /// Generations of the index below this are being dropped: their remaining rows must not be

@@ -42,7 +42,7 @@ pub(crate) async fn delete_logical_partition(
         };
         drop(scan);
         let found: Arc<[Bytes]> = rows.into_iter().map(|(key, _)| key).collect();
-        let deletion = Deletion { found, only_expired: false, spares: None, rows_max: ROWS_MAX };
+        let deletion = Deletion { found, only_expired: false, upto: None, spares: None, rows_max: ROWS_MAX };
         let done = delete_found(core, shape, command.now, writer, &deletion).await?;
         let last = done.cut.unwrap_or(deletion.found.len()) - 1;
         next = keys::after_item(core.uid, &deletion.found[last][HEADER..]);

@@ -7,11 +7,11 @@ use shardlake_model::Result;
 use shardlake_stdx::Timestamp;
 use shardlake_storage::{LARGE_ROWS_IN_FLIGHT, PendingCommit};
 
-use crate::change_log::ChangeKind;
 use crate::commit::{Done, Task, Work, Writer, acknowledge, carry_out};
 use crate::core::Core;
 use crate::due::Due;
 use crate::keys::{self, HEADER};
+use crate::log::entry::ChangeKind;
 use crate::open_transactions::Gates;
 use crate::origin::Origin;
 use crate::read_set::{Plan, ReadSet};
@@ -29,6 +29,8 @@ pub(crate) struct Deletion {
     pub found: Arc<[Bytes]>,
     /// Those alone whose time has run out.
     pub only_expired: bool,
+    /// Items written above this LSN stay, where a follower of the log needs them.
+    pub upto: Option<u64>,
     /// Items held by transactions stay.
     pub spares: Option<Arc<Gates>>,
     /// Rows of the index that one commit takes away, unless they are of one item.
@@ -48,6 +50,8 @@ pub(crate) struct Deleted {
     pub cut: Option<usize>,
     /// Expiry of the items that were spared.
     pub due: Due,
+    /// Expiry of the items that a follower of the log needs.
+    pub held: Due,
     /// The container's time to live was changed since the shape was made: nothing was done.
     pub is_superseded: bool,
 }
@@ -98,6 +102,7 @@ impl Deletion {
             expired_centi: 0,
             cut: None,
             due: Due::NEVER,
+            held: Due::NEVER,
             is_superseded: self.only_expired && !transaction.input.switches.may_expire,
         };
         if deleted.is_superseded {
@@ -113,6 +118,10 @@ impl Deletion {
             let Some(item) = transaction.item(key)? else { continue };
             let is_expired = item.is_expired(transaction.input.now.seconds());
             if self.only_expired && !is_expired {
+                continue;
+            }
+            if self.upto.is_some_and(|upto| item.lsn() > upto) {
+                deleted.held.note(item.envelope());
                 continue;
             }
             let (logical, id) = keys::parse_item_key(&key[HEADER..]).ok_or_else(crate::malformed_key)?;

@@ -4,12 +4,12 @@ use shardlake_document::{RawDocument, Record, decode_ordered, write_members};
 use shardlake_model::{KeyComponent, PartitionUid};
 use shardlake_routing::LogicalKey;
 
-use crate::change_log::{ChangeKind, LogEntry};
 use crate::index::{BuildMarker, decode_counter, parse_posting};
 use crate::keys::{
     self, CHANGE_LOG, COUNTERS, CREATED, EXPIRY, HEADER, ITEMS, MARKERS, ORDINALS, POSTINGS, SIZES,
     UNIQUE_KEYS, VERSIONS, parse_item_key, parse_size_key, parse_unique_key,
 };
+use crate::log::entry::{ChangeKind, LogEntry};
 use crate::sizes::LogicalSize;
 
 /// The partition that a row belongs to; `None` for a key that no partition wrote.

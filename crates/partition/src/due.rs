@@ -57,6 +57,10 @@ pub(crate) struct Expiry {
     pub swept: AtomicDue,
     /// From the writes since it began.
     pub written: AtomicDue,
+    /// From the items that the last sweep left for followers of the log, …
+    held: AtomicDue,
+    /// … which were so far.
+    held_at: AtomicU64,
     /// Sweeps begun; under the sequencer.
     pub sweeps: AtomicU64,
     pub purged: AtomicU64,
@@ -97,7 +101,8 @@ impl Expiry {
         let known = if is_empty { Due::NEVER } else { Due::UNKNOWN };
         let (swept, written) = (AtomicDue::new(known), AtomicDue::new(Due::NEVER));
         let zero = || AtomicU64::new(0);
-        Expiry { swept, written, sweeps: zero(), purged: zero(), is_queued, log_done: zero() }
+        let (held, held_at) = (AtomicDue::new(Due::NEVER), zero());
+        Expiry { swept, written, held, held_at, sweeps: zero(), purged: zero(), is_queued, log_done: zero() }
     }
 
     /// Items removed since the partition was opened because their time had run out.
@@ -114,6 +119,31 @@ impl Expiry {
 
     pub fn due(&self) -> Due {
         self.swept.get().min(self.written.get())
+    }
+
+    /// With the items that followers held, once these are further or have ended.
+    pub fn due_under(&self, hold: Option<u64>) -> Due {
+        match hold == Some(self.held_at.load(Ordering::Acquire)) {
+            true => self.due(),
+            false => self.due().min(self.held.get()),
+        }
+    }
+
+    /// Everything known, for a sweep that begins: it finds again the items that are held.
+    pub fn begin(&self) -> Due {
+        let known = self.due().min(self.held.get());
+        self.held.set(Due::NEVER);
+        known
+    }
+
+    /// Notes items that stay because followers are only so far.
+    pub fn note_held(&self, due: Due, upto: Option<u64>) {
+        let Some(upto) = upto.filter(|_| due != Due::NEVER) else { return };
+        let is_first = self.held.get() == Due::NEVER;
+        self.held.note(due);
+        // Where the followers have moved meanwhile, the next sweep looks again.
+        let at = if is_first || self.held_at.load(Ordering::Acquire) == upto { upto } else { NEVER };
+        self.held_at.store(at, Ordering::Release);
     }
 }
 

@@ -11,7 +11,7 @@
 //!   C  counters    index id u16 | path hash u64       → items u64 (index/keys.rs)
 //!   M  markers     index id u16                        → how far a generation is built (index/keys.rs)
 //!   V  versions    item key without its header | lsn u64 → record of the version that was written then and has ended
-//!   F  log marks   nothing                             → how much of the past the log still has (log_marks.rs)
+//!   F  log marks   nothing                             → how much of the past the log still has (log/marks.rs)
 //!   R  relocation  nothing                             → how far it is, while the partition is the target of one
 //!   E  expiry      due seconds u64 | item key without its header → nothing; without both: the queue is whole (expire/due_items.rs)
 //!   U  unique keys policy index u8 | epk | partition key | values… → id of the holder

@@ -23,11 +23,10 @@
 //! | `feed.rs` | pages of items in key order |
 //! | `query/` | a page of a query: the access chosen, items fed to the executor |
 //! | `keys.rs` | the layout of keys in the shard |
-//! | `change_log.rs`, `changes.rs` | the log entry written with every commit; reading the log |
+//! | `log/` | the change log: its entries, readers, marks, compaction, holds |
 //! | `change_feed.rs`, `all_versions.rs`, `commit_waiters.rs` | a page of the change feed; tasks that wait for the next change |
 //! | `times.rs` | commits in the order of their times, over several partitions |
-//! | `log_marks.rs`, `versions.rs` | how much of the past is kept; versions that have ended |
-//! | `compaction.rs` | removes entries from the log that no reader can ask for |
+//! | `versions.rs` | versions that have ended |
 //! | `index/`, `body_terms.rs` | the inverted index as it is stored and maintained; the terms of one body |
 //! | `tasks/` | filling a generation of the index, counting a path |
 //! | `relocate/` | moving everything to other partitions: the data's side of split, merge and move |
@@ -48,12 +47,9 @@ mod answers;
 mod body_terms;
 mod calls;
 mod change_feed;
-mod change_log;
 mod change_sink;
-mod changes;
 mod commit;
 mod commit_waiters;
-mod compaction;
 mod core;
 mod cpu_pool;
 mod deferred;
@@ -72,7 +68,7 @@ mod invariants;
 mod item;
 mod key_list;
 mod keys;
-mod log_marks;
+mod log;
 #[cfg(test)]
 mod model_tests;
 mod narrowing;
@@ -117,10 +113,7 @@ mod write;
 pub use calls::trim;
 pub use change_feed::not_enabled as all_versions_not_enabled;
 pub use change_feed::{ChangeFeedMode, FeedFound, FeedLook};
-pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use change_sink::{Change, ChangeSink, JsonChanges, JsonChangesWithMetadata};
-pub use changes::{ChangePage, PartitionPosition, position_of};
-pub use compaction::{Compaction, CompactionStep};
 pub use cpu_pool::{CpuPool, HEAVY_BYTES, Permit, offload};
 pub use deferred::Deferred;
 #[cfg(feature = "testing")]
@@ -134,6 +127,12 @@ pub use interactive::{
 };
 pub use item::StoredItem;
 pub use keys::{PartitionUid, is_scanned, partition_range};
+pub use log::compaction::{Compaction, CompactionStep};
+pub use log::entry::{ChangeKind, Counters, LogEntry, LogOperation};
+pub use log::holds::HeldLsns;
+pub use log::items_round::{ItemRow, ItemsRound};
+pub use log::reader::{ChangePage, PartitionPosition, position_of};
+pub use log::round::{Image, Images, LogChange, Round, RoundError, RoundPage, RoundView};
 pub use open_transactions::OwnItems;
 pub use operation::{
     BatchFailure, BatchReply, CommandContext, CommitOptions, ItemReply, LogicalKey, MembersText, Operation,

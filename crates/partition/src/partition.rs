@@ -28,8 +28,6 @@ use tokio::sync::Mutex;
 
 use crate::acknowledged::Acknowledged;
 use crate::answers;
-use crate::change_log::Counters;
-use crate::changes;
 use crate::core::Core;
 use crate::due::Expiry;
 use crate::end::{End, Life};
@@ -38,7 +36,10 @@ use crate::index::Maintained;
 use crate::invariants::{self, KeyBounds};
 use crate::item::StoredItem;
 use crate::keys::{self, PartitionUid};
-use crate::log_marks::LogMarks;
+use crate::log::entry::Counters;
+use crate::log::holds::Holds;
+use crate::log::marks::LogMarks;
+use crate::log::reader;
 use crate::open_transactions::Transactions;
 use crate::operation::{CommandContext, ItemReply};
 use crate::origin::PartitionIdentity;
@@ -73,7 +74,7 @@ impl Partition {
         let marks = async { view.get(&keys::log_marks_key(uid)).await.map_err(crate::storage_error) };
         let queued = async { view.get(&keys::expiry_mark_key(uid)).await.map_err(crate::storage_error) };
         let ((last, queued), (marks, is_created_kept), mut counted, is_counted) = try_join4(
-            try_join(changes::last_entry(&view, uid), queued),
+            try_join(reader::last_entry(&view, uid), queued),
             try_join(marks, created::is_kept(&view, uid)),
             crate::index::load_counted(&view, uid),
             is_counted(&view, uid),
@@ -120,6 +121,7 @@ impl Partition {
             oldest_index: AtomicU32::new(0),
             expiry: Expiry::of_partition(counters.items == 0, queued.is_some() || lsn == 0),
             past: KeptPast::new(marks),
+            holds: Holds::default(),
             acknowledged: Acknowledged::new(lsn, counters),
             last_ms: AtomicU64::new(timestamp_ms),
         });

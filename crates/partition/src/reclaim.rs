@@ -68,7 +68,13 @@ pub(crate) async fn reclaim_space(
     let mut sought_to = last.filter(|_| read == ITEMS_READ_MAX);
     let is_any = !found.is_empty();
     if is_any {
-        let deletion = Deletion { found: found.into(), only_expired: true, spares: None, rows_max: ROWS_MAX };
+        let deletion = Deletion {
+            found: found.into(),
+            only_expired: true,
+            upto: None,
+            spares: None,
+            rows_max: ROWS_MAX,
+        };
         let deleted = delete_found(core, shape, command.now, writer, &deletion).await?;
         if let Some(cut) = deleted.cut {
             sought_to = Some(deletion.found[cut - 1].clone());

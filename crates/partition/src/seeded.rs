@@ -5,9 +5,9 @@
 
 use std::cell::Cell;
 
-use crate::change_log::{ChangeKind, LogOperation};
 use crate::index::PostingOps;
 use crate::keys::{self, PartitionUid};
+use crate::log::entry::{ChangeKind, LogOperation};
 use crate::write::Writes;
 
 /// The part of a commit to leave out, or the place where a write panics.

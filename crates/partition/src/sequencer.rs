@@ -15,11 +15,11 @@ use shardlake_model::Result;
 use shardlake_storage::witness::Planning;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
-use crate::change_log::Counters;
 use crate::cpu_pool::offload_planning;
 use crate::end::{EndOnPanic, Life};
 use crate::index::Maintained;
 use crate::invariants::Point;
+use crate::log::entry::Counters;
 use crate::oldest::Oldest;
 use crate::pending::Pending;
 use crate::shape::ContainerSchema;

@@ -18,7 +18,7 @@ use shardlake_stdx::Timestamp;
 use crate::change_feed::last_before;
 use crate::core::Core;
 use crate::keys;
-use crate::log_marks::NOT_KEPT;
+use crate::log::marks::NOT_KEPT;
 
 /// Time of the last commit that was planned.
 pub(crate) async fn last_time(core: &Core) -> Timestamp {

@@ -14,15 +14,15 @@ use shardlake_model::Result;
 use shardlake_routing::effective_partition_key;
 use shardlake_storage::{ScanOptions, Shard, Snapshot};
 
-use crate::change_log::{ChangeKind, Counters, LogEntry};
 use crate::feed::created;
 use crate::index::IndexVerifier;
 use crate::invariants;
-use crate::invariants::log::{self, LogProblem};
 use crate::item::{StoredItem, rendered_size};
 use crate::key_list::KeyList;
 use crate::keys::{self, HEADER};
-use crate::log_marks::LogMarks;
+use crate::log::entry::{ChangeKind, Counters, LogEntry};
+use crate::log::invariants::{LogProblem, Page};
+use crate::log::marks::LogMarks;
 use crate::origin::PartitionIdentity;
 use crate::partition_key::extract_partition_key;
 use crate::shape::ContainerSchema;
@@ -124,7 +124,7 @@ impl Verifier<'_> {
     async fn walk_log(&mut self) -> Result<Counters> {
         let mut last = Counters::default();
         let marks = self.marks.clone();
-        let mut page = log::Page::behind(&marks, 0);
+        let mut page = Page::behind(&marks, 0);
         let (start, end) = keys::space_range(self.identity.uid, keys::CHANGE_LOG);
         let mut scan = self.snapshot.scan(start..end, ScanOptions::SWEEP);
         while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {

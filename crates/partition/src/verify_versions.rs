@@ -9,10 +9,10 @@ use rustc_hash::FxHashMap;
 use shardlake_model::Result;
 use shardlake_storage::{ScanOptions, Snapshot};
 
-use crate::change_log::{ChangeKind, LogOperation};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER, PartitionUid};
-use crate::log_marks::Past;
+use crate::log::entry::{ChangeKind, LogOperation};
+use crate::log::marks::Past;
 use crate::shape::ContainerSchema;
 
 #[derive(Default)]

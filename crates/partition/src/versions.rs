@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::log_marks::LogMarks;
+use crate::log::marks::LogMarks;
 
 /// The marks of the log, with those that are not stored yet.
 #[derive(Debug)]

@@ -139,6 +139,8 @@ impl Projections {
             if let Some(old) = old {
                 draft.remove_projection(old.record.number);
             }
+            let holds = records::first_holds(&record, &checkpoint, created * 1000);
+            holds.into_iter().for_each(|hold| draft.put_log_hold(hold));
             draft.checkpoints.put(record.number, checkpoint);
             draft.projections.put(record.number, record);
             Ok(if old.is_some() { ProjectionPut::Replaced } else { ProjectionPut::Created })

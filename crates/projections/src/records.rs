@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use shardlake_catalog::{Checkpoint, Definitions, ProjectionRecord};
-use shardlake_model::Result;
+use shardlake_catalog::{Checkpoint, Definitions, HoldState, Holder, LogHold, PlaceRecord, ProjectionRecord};
+use shardlake_model::{ContainerRid, Result};
 
 use crate::Projections;
 use crate::rule::{Compiled, compile};
@@ -98,6 +98,44 @@ pub(crate) async fn save(projections: &Projections, number: u32, checkpoint: &Ch
         Ok(())
     };
     projections.router().change(plan).await.map(drop)
+}
+
+/// The positions that the logs of the source and of the target are kept for. Both may be one container.
+fn held_positions(
+    record: &ProjectionRecord,
+    checkpoint: &Checkpoint,
+) -> Vec<(ContainerRid, Vec<PlaceRecord>)> {
+    let (source, target) = (checkpoint.source.clone(), checkpoint.target.clone());
+    let positions = match record.source == record.target {
+        true => vec![(record.source, [source, target].concat())],
+        false => vec![(record.source, source), (record.target, target)],
+    };
+    positions.into_iter().filter(|(_, position)| !position.is_empty()).collect()
+}
+
+/// The holds of a projection that begins.
+pub(crate) fn first_holds(record: &ProjectionRecord, checkpoint: &Checkpoint, now_ms: u64) -> Vec<LogHold> {
+    let holder = Holder::Projection(record.number);
+    let positions = held_positions(record, checkpoint).into_iter();
+    positions.map(|(container, position)| LogHold::new(container, holder, position, now_ms)).collect()
+}
+
+/// Keeps the logs for a projection from its stored progress on.
+pub(crate) async fn hold(
+    projections: &Projections,
+    record: &ProjectionRecord,
+    checkpoint: &Checkpoint,
+) -> Result<()> {
+    let (router, holder) = (projections.router(), Holder::Projection(record.number));
+    for (container, position) in held_positions(record, checkpoint) {
+        if router.move_hold(container, holder, position.clone()) == Some(HoldState::Held) {
+            continue;
+        }
+        // It is of an earlier version of the program, or was too slow. It reads last versions, of which it has
+        // missed none.
+        router.hold_log(container, holder, position).await?;
+    }
+    Ok(())
 }
 
 /// Waits until everything applied so far is durable, on every shard and in every mode of durability. A position must

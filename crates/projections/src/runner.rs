@@ -12,7 +12,7 @@ use shardlake_model::{Error, ErrorKind, Result};
 
 use crate::Projections;
 use crate::ProjectionsState;
-use crate::records::{ProjectionEntry, save};
+use crate::records::{ProjectionEntry, hold, save};
 use crate::status::Status;
 use crate::work::{Progress, Work};
 
@@ -129,6 +129,7 @@ impl Runner {
             Some(work) => work,
             none => {
                 let checkpoint = entry.status.live().checkpoint.clone();
+                hold(projections, &entry.record, &checkpoint).await?;
                 none.insert(Work::new(&entry.record, &checkpoint)?)
             }
         };
@@ -165,6 +166,7 @@ impl Runner {
         let checkpoint = work.checkpoint(entry);
         if checkpoint != self.saved {
             save(projections, self.number, &checkpoint).await?;
+            hold(projections, &entry.record, &checkpoint).await?;
             self.saved = checkpoint;
         }
         (self.saved_at, self.unsaved) = (projections.router().clock().elapsed(), 0);

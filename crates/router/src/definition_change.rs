@@ -74,6 +74,7 @@ impl Serving {
         let (serving, shown, difference) = (self.clone(), after.clone(), change.clone());
         let publish = move || {
             serving.follow_throughput_of(&shown, &difference);
+            serving.follow_holds_of(&shown, &difference);
             before_it_shows();
             serving.show(shown);
         };

@@ -15,6 +15,7 @@
 //! | `keys.rs` | from a partition key or a body to the partition that owns it |
 //! | `handle.rs` | a partition by its address |
 //! | `routing.rs` | from an operation to the partition that owns its key, with a retry where that has moved |
+//! | `log_holds.rs` | how far back the change logs are kept for followers |
 //! | `throughput.rs` | the budgets of containers |
 //! | `request_memory.rs` | memory budgets for answers, and for requests with large bodies |
 //! | `refusals.rs` | errors of resources that are not found, or not changed |
@@ -32,6 +33,7 @@ mod history;
 mod history_event;
 mod keys;
 mod live_catalog;
+mod log_holds;
 mod lookup;
 mod membership;
 mod motion;
@@ -57,6 +59,7 @@ use shardlake_partition::CpuPool;
 use shardlake_stdx::{Clock, CommitTimes, Random};
 use tokio::sync::{Notify, watch};
 
+use log_holds::MovedHolds;
 use throughput::DatabaseBudgets;
 
 pub use container_handle::{ContainerEntry, ContainerHandle, ContainerUsage, RangeStatistics};
@@ -109,6 +112,8 @@ pub(crate) struct ServingState {
     pub(crate) catalog_writer: Writer,
     /// No relocation begins any more, and background work ends.
     pub(crate) is_closing: AtomicBool,
+    /// Holds on logs that have moved and are not stored yet.
+    pub(crate) moved_holds: MovedHolds,
     /// Notified when a throughput was changed.
     pub(crate) offers_changed: Arc<Notify>,
     /// Memory budget for the bodies of heavy writes.

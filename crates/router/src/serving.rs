@@ -67,6 +67,7 @@ impl Serving {
             catalog_writer: writer.map_err(catalog_error)?,
             reach: options.reach,
             is_closing: AtomicBool::new(false),
+            moved_holds: Default::default(),
             offers_changed: Arc::default(),
             heavy_bodies: request_memory::body_memory(),
         }));
@@ -75,6 +76,7 @@ impl Serving {
         let catalog = Arc::new(serving.derived(&LiveCatalog::default(), &start).await?);
         drop(opens);
         serving.follow_throughput_of(&catalog, &start);
+        serving.follow_holds_of(&catalog, &start);
         serving.show(catalog);
         serving.drop_partitions_in_background(added_marks(&start));
         Ok(serving)

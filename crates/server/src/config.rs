@@ -11,6 +11,7 @@ use shardlake_account::SHARDS_MAX;
 use shardlake_account::{CapacityMode, Enforcement, HeatRecording};
 use shardlake_model::{ConsistencyLevel, LimitScale, Numbers};
 
+use crate::analytics::AnalyticsConfig;
 use crate::emulator::{self, Emulated, Secret};
 use crate::settings::{
     CapacityName, DemoName, DurabilityMode, ExplorerMode, HeatMode, LogFormat, NumbersRule, QueryMerge,
@@ -26,7 +27,7 @@ const DEFAULT_DATA_DIR: &str = "shardlake-data";
 const HEADER_SIZE_BYTES_MIN: u64 = 8 * 1024;
 /// Sixty pages of 4 MB, and as much for bodies; less than the default cache and write buffer twice over.
 const MESSAGE_BYTES_DEFAULT: u64 = 512 << 20;
-const RESTORE_WINDOW_MAX: u64 = 10_000;
+const TIME_NUMBER_MAX: u64 = 10_000;
 const DISK_CACHE_BYTES: u64 = 10 << 30;
 /// A few reads and scans at a time.
 const DISK_CACHE_BYTES_MIN: u64 = 16 << 20;
@@ -81,6 +82,7 @@ pub struct Config {
     /// Every setting with its value and its place, for reports of problems.
     pub described: serde_json::Value,
     pub otlp_endpoint: Option<String>,
+    pub analytics: AnalyticsConfig,
 }
 
 /// One `--listen`: its text and its addresses.
@@ -193,6 +195,7 @@ impl Config {
                 "--burst-capacity needs provisioned throughput: leave out --capacity-mode serverless".into(),
             );
         }
+        let analytics = AnalyticsConfig::of(&settings)?;
         Ok(Config {
             store,
             restore_window: restore_window(settings.restore_window.as_deref(), durability)?,
@@ -245,6 +248,7 @@ impl Config {
             slow_request: Some(Duration::from_millis(settings.slow_request_ms.unwrap_or(1000)))
                 .filter(|threshold| !threshold.is_zero()),
             described: serde_json::Value::Null,
+            analytics,
             otlp_endpoint: settings.otlp_endpoint.map(|url| tracing_export::checked(&url)).transpose()?,
         })
     }
@@ -346,6 +350,11 @@ fn restore_window(text: Option<&str>, durability: DurabilityMode) -> Result<Opti
     if durability == DurabilityMode::Memory {
         return Err("--restore-window keeps a log on disk: leave out --durability memory".into());
     }
+    time("--restore-window", text).map(Some)
+}
+
+/// A time such as `30m`.
+pub(crate) fn time(setting: &str, text: &str) -> Result<Duration, String> {
     let (digits, unit) = text.split_at(text.len() - text.chars().next_back().map_or(0, char::len_utf8));
     let seconds = match unit {
         "d" => 86_400,
@@ -353,10 +362,10 @@ fn restore_window(text: Option<&str>, durability: DurabilityMode) -> Result<Opti
         "m" => 60,
         _ => 0,
     };
-    let number = digits.parse::<u64>().ok().filter(|number| (1..=RESTORE_WINDOW_MAX).contains(number));
+    let number = digits.parse::<u64>().ok().filter(|number| (1..=TIME_NUMBER_MAX).contains(number));
     match number {
-        Some(number) if seconds > 0 => Ok(Some(Duration::from_secs(number * seconds))),
-        _ => Err(format!("--restore-window '{text}' is no time: write 30m, 12h or 7d for instance")),
+        Some(number) if seconds > 0 => Ok(Duration::from_secs(number * seconds)),
+        _ => Err(format!("{setting} '{text}' is no time: write 30m, 12h or 7d for instance")),
     }
 }
 

@@ -34,6 +34,7 @@
 //! requests go to the gateway as they are.
 
 mod account_file;
+mod analytics;
 mod answers;
 mod backup;
 mod backup_metrics;

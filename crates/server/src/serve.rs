@@ -28,6 +28,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
+use crate::analytics;
 use crate::backup_metrics;
 use crate::config::{Config, Demo};
 use crate::connections::Connections;
@@ -134,6 +135,7 @@ pub async fn serve(
     let served_keys = Arc::new(ServedKeys::new(&keys, config.store.is_some(), random.clone()));
     let installation = Arc::new(installation(&config, &tls, &clock, (log, served_keys.clone())));
     let settings = gateway_settings(&config, keys.accepted(), installation.clone());
+    let settings = GatewaySettings { analytics: Some(analytics::start(&config, &account)?), ..settings };
     let gateway = Gateway::new(account.clone(), settings).map_err(|error| error.to_string())?;
     front.open(served_keys.serve(gateway, mongo_gateway));
     backup_metrics::recall(&account, backup_metrics::path(&config).as_deref());
@@ -304,6 +306,7 @@ async fn start(
         burst: config.burst,
         heat: config.heat,
         scripts: script_worker::settings(),
+        analytical: config.analytics.mode(config.data_dir.as_deref()),
         ..AccountOptions::default()
     };
     watch.enter(Step::OpenAccount);

@@ -347,6 +347,47 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drain_seconds: Option<u64>,
 
+    /// Whether containers may have an analytical store: on or off [default: on]
+    ///
+    /// A container with analyticalStorageTtl gets an open table (Parquet files under a Delta log) that follows it and takes no request
+    /// units: docs/analytics.md. off: nothing is followed, existing tables stay as they are, new ones are answered 501. Needs a build with
+    /// the feature analytics.
+    #[arg(long, value_name = "MODE", help_heading = "Analytical store")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub analytics: Option<AnalyticsSwitch>,
+
+    /// Directory of the tables [default: analytics in the data directory]
+    ///
+    /// Other programs read them there, and must not write. One server owns the directory at a time.
+    #[arg(long, value_name = "DIR", help_heading = "Analytical store")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub analytics_root: Option<PathBuf>,
+
+    /// Schema of new tables: well-defined or full-fidelity [default: well-defined]
+    ///
+    /// well-defined: a column has the type of the first value at its path; other values are in the column _rest. full-fidelity: each value has
+    /// a member for each type. Collections made over the MongoDB API always begin with full-fidelity.
+    #[arg(long, value_name = "SCHEMA", help_heading = "Analytical store")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub analytics_schema: Option<AnalyticsSchema>,
+
+    /// Keep old versions of tables and files without rows for so long, such as 1h or 7d [default: 24h, from 1h to 365d]
+    ///
+    /// Readers of a version may take so long before its files are deleted.
+    #[arg(long, value_name = "TIME", help_heading = "Analytical store")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub analytics_retention: Option<String>,
+
+    /// Most bytes that tables are written with in each second, over all of them [default: 64MiB]
+    #[arg(long, value_name = "SIZE", help_heading = "Analytical store")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub analytics_write_rate: Option<ByteSize>,
+
+    /// Most properties of a table over all levels, 1 to 4000; the values of others are in the column _rest [default: 1000]
+    #[arg(long, value_name = "NUMBER", help_heading = "Analytical store")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub analytics_properties: Option<u16>,
+
     /// Databases, containers and items to create at start where they are missing (JSON)
     #[arg(long, value_name = "FILE", help_heading = "Data")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -470,6 +511,20 @@ pub enum ThroughputMode {
 pub enum CapacityName {
     Provisioned,
     Serverless,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AnalyticsSwitch {
+    On,
+    Off,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AnalyticsSchema {
+    WellDefined,
+    FullFidelity,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]

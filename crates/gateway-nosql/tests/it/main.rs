@@ -7,6 +7,7 @@ mod access_adversary;
 mod access_keys;
 mod addresses;
 mod all_versions;
+mod analytical;
 mod answer_space;
 mod batch;
 mod binary;

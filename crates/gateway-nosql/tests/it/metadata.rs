@@ -318,10 +318,6 @@ async fn policies_that_nothing_would_follow_are_refused_by_name() {
         definition
     };
     let create = |definition| server.post("/dbs/db/colls").json(definition);
-    for ttl in [-1, 60] {
-        let analytical = with("c", "analyticalStorageTtl", json!(ttl));
-        create(analytical).send().await.refused(501, 0, "analyticalStorageTtl");
-    }
     let procedure = "dbs/db/colls/c/sprocs/resolve";
     for policy in [
         json!({ "mode": "Custom" }),
@@ -331,12 +327,6 @@ async fn policies_that_nothing_would_follow_are_refused_by_name() {
         let custom = with("c", "conflictResolutionPolicy", policy);
         create(custom).send().await.refused(501, 0, "conflictResolutionPolicy");
     }
-    // Off is the only supported value.
-    for (id, ttl) in [("a", json!(0)), ("b", json!(null))] {
-        create(with(id, "analyticalStorageTtl", ttl)).send().await.expect(201);
-    }
-    let later = with("a", "analyticalStorageTtl", json!(5));
-    server.put("/dbs/db/colls/a").json(later).send().await.refused(501, 0, "analyticalStorageTtl");
     let default = json!({ "mode": "LastWriterWins", "conflictResolutionPath": "/_ts", "conflictResolutionProcedure": "" });
     create(with("d", "conflictResolutionPolicy", default)).send().await.expect(201);
 }

@@ -20,10 +20,10 @@ use shardlake_document::{Envelope, Record};
 use shardlake_model::Result;
 use shardlake_storage::{ScanOptions, Snapshot};
 
-use crate::change_log::{ChangeKind, LogEntry};
 use crate::due::Due;
 use crate::key_list::KeyList;
 use crate::keys::{self, EXPIRY, HEADER, ITEMS, PartitionUid};
+use crate::log::entry::{ChangeKind, LogEntry};
 use crate::shape::ContainerSchema;
 
 /// Items that one look meets. They are read at once, by a thread that serves clients.

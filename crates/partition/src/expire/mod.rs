@@ -73,7 +73,7 @@ pub(crate) async fn begin_sweep(core: &Core) -> Result<Sweep> {
         let sequencer = core.sequencer.hold().await;
         core.check_open()?;
         // The sweep sees writes from before this; later ones are noted anew.
-        let known = core.expiry.due();
+        let known = core.expiry.begin();
         core.expiry.swept.set(known);
         core.expiry.written.set(Due::NEVER);
         let number = core.expiry.sweeps.fetch_add(1, Ordering::Relaxed) + 1;
@@ -180,7 +180,8 @@ async fn purge(
     let found: Arc<[Bytes]> = sweep.found.iter().take(ITEMS_DELETED_MAX).cloned().collect();
     // Clients cannot write to items that a transaction holds; they are left for a later sweep.
     let spares = Some(core.transactions.gates.clone());
-    let deletion = Deletion { found, only_expired: true, spares, rows_max };
+    let upto = core.holds.expired();
+    let deletion = Deletion { found, only_expired: true, upto, spares, rows_max };
     let (deleted, commit) = match queue_deletion(core, shape, now, Writer::Holder, &deletion).await {
         Err(error) if error.kind() == ErrorKind::TooManyRequests => return Ok(SweepStep::Overloaded),
         deleted => deleted?,
@@ -191,10 +192,11 @@ async fn purge(
     }
     assert!(deleted.cut.is_none_or(|cut| cut > 0), "a sweep deals with one item at least");
     sweep.found.drain(..deleted.cut.unwrap_or(deletion.found.len()));
-    if deleted.due != Due::NEVER {
+    if deleted.due != Due::NEVER || deleted.held != Due::NEVER {
         sweep.log_kept = Some(sweep.log_kept.map_or(sweep.page, |kept| kept.min(sweep.page)));
     }
     core.expiry.note(deleted.due);
+    core.expiry.note_held(deleted.held, upto);
     core.expiry.purged.fetch_add(deleted.expired, Ordering::Relaxed);
     Ok(SweepStep::Went { purged: deleted.expired, charge_centi: deleted.expired_centi })
 }

@@ -19,12 +19,12 @@ use shardlake_routing::LogicalKey;
 use shardlake_stdx::{Clock, Guid};
 use shardlake_storage::Seq;
 
-use crate::change_log::ChangeKind;
 use crate::commit::{Done, Task, Work, Writer, acknowledge, carry_out, go_on_after, plan};
 use crate::core::Core;
 use crate::feed::{FeedFilter, PageLimits, PartitionPage, read_page};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
+use crate::log::entry::ChangeKind;
 use crate::open_transactions::OwnItems;
 use crate::open_transactions::Place;
 use crate::operation::{CommandContext, ItemReply, Operation, PreparedBody};

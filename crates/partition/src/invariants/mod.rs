@@ -5,12 +5,10 @@
 //! | [`commit`] | LSN + 1; times and ordinals never fall; the total of items follows from the log | at every commit |
 //! | [`rows`] | item ⇔ ordinal row ⇔ operation in the log; unique row ⇒ item; keys inside the range | at every commit in debug builds, else at 1 of 64 |
 //! | [`opened`] | last LSN, totals and marks of the log agree | when a partition is opened, and by `verify` |
-//! | [`log::Page`] | LSNs rise without unknown holes, times do not fall, versions end after they began | where pages of the log are read, and by `verify` |
+//! | [`crate::log::invariants::Page`] | LSNs rise without unknown holes, times do not fall, versions end after they began | where pages of the log are read, and by `verify` |
 //!
 //! A predicate over state in memory is asserted: a commit that contradicts it must not be queued. A
 //! predicate over stored state is reported, so that damage ends no server.
-
-pub(crate) mod log;
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
@@ -18,9 +16,9 @@ use shardlake_document::Record;
 use shardlake_model::PartitionUid;
 use shardlake_routing::KeyRange;
 
-use crate::change_log::{ChangeKind, Counters, LogOperation};
 use crate::keys::{self, HEADER};
-use crate::log_marks::LogMarks;
+use crate::log::entry::{ChangeKind, Counters, LogOperation};
+use crate::log::marks::LogMarks;
 
 /// The reason why something cannot be.
 pub(crate) type Broken = &'static str;

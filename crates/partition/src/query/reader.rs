@@ -15,11 +15,11 @@ use super::position::{AccessPosition, KeyPosition, OrderedPosition, Place};
 use super::request::QueryPageRequest;
 use super::work::QueryStatistics;
 use super::yield_budget::YieldBudget;
-use crate::changes;
 use crate::core::Core;
 use crate::feed::{FeedFilter, matches_filter, range_in};
 use crate::interactive::TransactionView;
 use crate::keys;
+use crate::log::reader;
 use crate::operation::CommandContext;
 use crate::shape::ContainerSchema;
 
@@ -110,7 +110,7 @@ impl Reader<'_> {
 
     /// How many items the partition holds in this snapshot.
     pub async fn items_total(&self) -> Result<u64> {
-        let last = changes::last_entry(&self.snapshot, self.core.uid).await?;
+        let last = reader::last_entry(&self.snapshot, self.core.uid).await?;
         Ok(last.map_or(0, |(_, entry)| entry.counters.items))
     }
 

@@ -17,13 +17,13 @@ use shardlake_stdx::{Clock, Timestamp};
 use shardlake_storage::{Batch, LARGE_ROWS_IN_FLIGHT, PacedWork, ScanOptions, Shard, Snapshot};
 
 use super::{Relocation, SeededBug, nothing_pending};
-use crate::change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 use crate::core::Core;
 use crate::cpu_pool::offload_planning;
 use crate::index::Maintained;
 use crate::item::StoredItem;
 use crate::key_list::KeyList;
 use crate::keys::{self, ITEMS, PartitionUid};
+use crate::log::entry::{ChangeKind, Counters, LogEntry, LogOperation};
 use crate::origin::Origin;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::shape::ContainerSchema;

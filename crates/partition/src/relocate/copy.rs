@@ -11,12 +11,12 @@ use shardlake_storage::{Batch, BulkLoad, Row, Scan, ScanOptions, Snapshot};
 
 use super::ordinals::OrdinalSet;
 use super::{Relocation, SeededBug, TargetState};
-use crate::change_log::{Counters, LogEntry};
 use crate::cpu_pool::HEAVY_BYTES;
 use crate::item::StoredItem;
 use crate::keys::{
     self, CHANGE_LOG, CREATED, EXPIRY, HEADER, ITEMS, ORDINALS, POSTINGS, SIZES, UNIQUE_KEYS, VERSIONS,
 };
+use crate::log::entry::{Counters, LogEntry};
 
 /// Rows collected for a target before they are handed to its load.
 const CHUNK_ROWS: usize = 512;

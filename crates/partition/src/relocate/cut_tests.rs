@@ -18,19 +18,19 @@ use crate::{Operation, Partition, PartitionIdentity};
 type Model = BTreeMap<(String, String), i64>;
 
 #[derive(Debug, Clone)]
-enum Write {
+pub(crate) enum Write {
     Upsert(u8, u8, i64),
     Delete(u8, u8),
 }
 
 /// A change of the cuts, with writes before its copy, behind it, and behind the first catching up.
 #[derive(Debug, Clone)]
-struct Move {
+pub(crate) struct Move {
     /// Splits this one of the partitions in two, or joins all of them.
-    splits: Option<usize>,
+    pub splits: Option<usize>,
     /// Where it is cut, if that lies in its range.
-    at: u8,
-    writes: [Vec<Write>; 3],
+    pub at: u8,
+    pub writes: [Vec<Write>; 3],
 }
 
 fn write() -> impl Strategy<Value = Write> {
@@ -51,16 +51,16 @@ fn one_move() -> impl Strategy<Value = Move> {
 }
 
 /// A partition where it lies.
-struct Place {
-    identity: PartitionIdentity,
+pub(crate) struct Place {
+    pub identity: PartitionIdentity,
     shard: Shard,
-    partition: Arc<Partition>,
+    pub partition: Arc<Partition>,
 }
 
-struct Run {
-    container: TestContainer,
+pub(crate) struct Run {
+    pub container: TestContainer,
     /// In the order of the key space.
-    places: Vec<Place>,
+    pub places: Vec<Place>,
     model: Model,
     last_uid: u32,
 }
@@ -72,7 +72,10 @@ fn between(min: &Epk, max: &Epk) -> KeyRange {
 
 impl Run {
     async fn new() -> Run {
-        let settings = Settings { default_ttl: None, is_unique: true, retention: None };
+        Run::with(Settings { default_ttl: None, is_unique: true, retention: None }).await
+    }
+
+    pub async fn with(settings: Settings) -> Run {
         let container = TestContainer::new(&settings);
         let mut run = Run { container, places: Vec::new(), model: Model::new(), last_uid: 2 };
         let identity = run.identity(KeyRange::full(), Vec::new());
@@ -94,7 +97,7 @@ impl Run {
         }
     }
 
-    fn owner(&self, logical: &LogicalKey) -> &Place {
+    pub fn owner(&self, logical: &LogicalKey) -> &Place {
         let mut owners = self.places.iter().filter(|place| place.identity.epk_range.contains(&logical.epk));
         let owner = owners.next().expect("the key space is covered");
         assert!(owners.next().is_none(), "by one partition each");
@@ -150,7 +153,7 @@ impl Run {
         (number..number + 1, ranges)
     }
 
-    async fn relocate(&mut self, one: &Move) {
+    pub async fn relocate(&mut self, one: &Move) {
         self.write_all(&one.writes[0]).await;
         let (replaced, ranges) = self.ranges(one);
         let sources: Vec<Arc<Partition>> =

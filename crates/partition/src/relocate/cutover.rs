@@ -16,11 +16,11 @@ use shardlake_storage::Batch;
 
 use super::catch_up::Pace;
 use super::{Relocation, SeededBug, Target};
-use crate::change_log::LogEntry;
 use crate::core::Core;
 use crate::end::End;
 use crate::keys;
-use crate::log_marks::LogMarks;
+use crate::log::entry::LogEntry;
+use crate::log::marks::LogMarks;
 use crate::sequencer::{Fence, Sequencer};
 
 /// The targets are complete, and nothing is written anywhere until this goes.

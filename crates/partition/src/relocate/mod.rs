@@ -31,10 +31,10 @@ use shardlake_index::IndexLayout;
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_storage::{Durability, PacedWork, Shard};
 
-use crate::change_log::Counters;
 use crate::core::Core;
 use crate::index::Maintained;
 use crate::keys::{self, PartitionUid};
+use crate::log::entry::Counters;
 use crate::origin::PartitionIdentity;
 use crate::partition::Partition;
 use crate::pending::Pending;
@@ -254,7 +254,7 @@ mod catch_up_tests;
 #[cfg(test)]
 mod copy_tests;
 #[cfg(test)]
-mod cut_tests;
+pub(crate) mod cut_tests;
 
 #[cfg(test)]
 mod tests {

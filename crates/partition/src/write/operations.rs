@@ -11,9 +11,9 @@ use shardlake_stdx::Guid;
 
 use super::transaction::{ItemName, Transaction};
 use crate::answers;
-use crate::change_log::ChangeKind;
 use crate::cpu_pool::HEAVY_BYTES;
 use crate::item::{StoredItem, rendered_size};
+use crate::log::entry::ChangeKind;
 use crate::operation::{CommandContext, ItemReply, Operation, Outcome, PreparedBody};
 use crate::prepare::{is_heavy_patch, patched_body, prepare_body};
 use crate::read_set::{Plan, Stop};

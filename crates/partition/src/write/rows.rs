@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 
-use crate::change_log::Counters;
+use crate::log::entry::Counters;
 use crate::sizes::SizeChange;
 
 /// Keys and their newest values, `None` for a deletion; each key once.

@@ -14,12 +14,12 @@ use shardlake_stdx::Timestamp;
 use shardlake_storage::{Answer, Batch, Shard};
 
 use super::rows::{Base, Step, Writes};
-use crate::change_log::{self, ChangeKind, Counters, LogEntry, LogOperation};
 use crate::due::{Due, own_end};
 use crate::index::{self, IndexChange, Maintained};
 use crate::invariants::Point;
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER, PartitionUid};
+use crate::log::entry::{self, ChangeKind, Counters, LogEntry, LogOperation};
 use crate::oldest::Oldest;
 use crate::origin::Origin;
 use crate::pending::Pending;
@@ -60,6 +60,8 @@ pub(crate) struct PlanInput<'a> {
 pub(crate) struct Switches {
     /// Versions that end are kept.
     pub keeps_versions: bool,
+    /// Versions of expired items above this LSN are kept when they end.
+    pub keeps_expired_above: Option<u64>,
     /// It carries out a client's request.
     pub is_clients: bool,
     /// It is planned on the blocking pool.
@@ -452,11 +454,17 @@ impl<'a> Transaction<'a> {
         let key = &name.key[HEADER..];
         let previous_lsn = old.map_or(0, StoredItem::lsn);
         // A version that the transaction itself has written is never visible.
-        if let Some(old) = old.filter(|old| self.input.switches.keeps_versions && old.lsn() != self.input.lsn)
-        {
+        if let Some(old) = old.filter(|old| self.keeps(kind, old.lsn())) {
             self.write(keys::version_key(self.input.origin.uid, key, old.lsn()), Some(old.record_bytes()));
         }
         self.outcome.operations.push(LogOperation { kind, ordinal, previous_lsn, key: key.to_vec() });
+    }
+
+    /// Whether a version is kept that ends.
+    fn keeps(&self, kind: ChangeKind, lsn: u64) -> bool {
+        let Switches { keeps_versions, keeps_expired_above, .. } = self.input.switches;
+        let is_held = kind == ChangeKind::Expire && keeps_expired_above.is_some_and(|above| lsn > above);
+        (keeps_versions || is_held) && lsn != self.input.lsn
     }
 
     /// How many rows of the index change so far.
@@ -534,7 +542,7 @@ impl<'a> Transaction<'a> {
         let entry = LogEntry {
             timestamp_ms: self.input.time.milliseconds(),
             counters: self.state.counters,
-            operations: change_log::net(std::mem::take(&mut self.outcome.operations), self.input.lsn),
+            operations: entry::net(std::mem::take(&mut self.outcome.operations), self.input.lsn),
         };
         for (place, by) in &self.state.index.counts {
             let counted = &self.input.maintained.counted[*place];

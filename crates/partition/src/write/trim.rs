@@ -10,9 +10,9 @@ use shardlake_routing::LogicalKey;
 use shardlake_stdx::Timestamp;
 
 use super::transaction::{ItemName, Transaction};
-use crate::change_log::ChangeKind;
 use crate::item::rendered_size;
 use crate::keys;
+use crate::log::entry::ChangeKind;
 use crate::oldest::Placed;
 use crate::read_set::{Plan, Stop};
 use crate::shape::ContainerSchema;

@@ -1,9 +1,10 @@
-//! The operator's commands: `partitions`, `split`, `merge`, `move`, `abort`, `redistribute`, `projections`, `keys`.
+//! The operator's commands: `partitions`, `split`, `merge`, `move`, `abort`, `redistribute`, `projections`, `analytics`, `keys`.
 //!
 //! They are clients of a server that runs, here or elsewhere, and need its address and a key; everything they can do can
 //! also be done over HTTP (`/_shardlake/v1/`). A command that sets data in motion waits for the end of it.
 
 mod act;
+mod analytics;
 mod arguments;
 mod client;
 mod color;
@@ -18,6 +19,7 @@ mod values;
 use std::process::ExitCode;
 
 pub use crate::number_text::{bytes, thousands};
+pub use analytics::Analytics;
 pub use arguments::{Abort, Connection, KEY_VARIABLE, Merge, Move, Partitions, Redistribute, Split};
 pub use client::{Client, Link};
 pub use color::Paint;
@@ -37,6 +39,7 @@ pub enum Operation {
     Abort(Abort),
     Redistribute(Redistribute),
     Projections(Projections),
+    Analytics(Analytics),
     Keys(Keys),
 }
 
@@ -49,6 +52,7 @@ pub async fn operate(operation: Operation) -> Result<ExitCode, String> {
         Operation::Abort(arguments) => act::abort(&arguments).await?,
         Operation::Redistribute(arguments) => act::redistribute(&arguments).await?,
         Operation::Projections(arguments) => projections::run(&arguments).await?,
+        Operation::Analytics(arguments) => analytics::run(&arguments).await?,
         Operation::Keys(arguments) => keys::run(&arguments).await?,
     }
     Ok(ExitCode::SUCCESS)

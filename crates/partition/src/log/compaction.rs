@@ -14,6 +14,8 @@
 //! marks knows which part may be missing in it. Entries keep their LSNs, which have holes from then
 //! on.
 //!
+//! Nothing above the lowest hold (`holds.rs`) is removed.
+//!
 //! Sources of a relocation must not be compacted: the targets follow their logs. The caller ensures
 //! that.
 
@@ -25,11 +27,11 @@ use shardlake_model::{ErrorKind, Limits, Result};
 use shardlake_stdx::Timestamp;
 use shardlake_storage::{Batch, Row, ScanOptions, Snapshot};
 
-use crate::change_log::{ChangeKind, LogEntry, LogOperation};
 use crate::core::Core;
 use crate::key_list::KeyList;
 use crate::keys::{self, ITEMS};
-use crate::log_marks::LogMarks;
+use crate::log::entry::{ChangeKind, LogEntry, LogOperation};
+use crate::log::marks::LogMarks;
 
 /// Operations of one step, whose commit the partition's writers wait for.
 const STEP_OPERATIONS: usize = 128;
@@ -69,12 +71,14 @@ pub(crate) fn compaction_due(core: &Core, limits: &Limits, now: Timestamp) -> bo
 
 fn may_advance(core: &Core, marks: &LogMarks, limits: &Limits, now: Timestamp) -> bool {
     let kept = entries_kept(core, limits);
-    let behind = core.durable_lsn().saturating_sub(marks.swept_to);
-    behind >= 2 * kept && now.milliseconds() >= core.past.next_compaction_ms()
+    let to = core.durable_lsn().saturating_sub(kept).min(core.holds.entries());
+    to.saturating_sub(marks.swept_to) >= kept && now.milliseconds() >= core.past.next_compaction_ms()
 }
 
 fn is_much_in_vain(core: &Core, marks: &LogMarks, limits: &Limits) -> bool {
-    marks.left >= core.items() + core.items() / 2 + limits.change_log_operations_in_vain
+    // Below a hold not all of the old part may be gone over.
+    core.holds.entries() >= marks.swept_to
+        && marks.left >= core.items() + core.items() / 2 + limits.change_log_operations_in_vain
 }
 
 /// The last entry is always kept. Where versions are kept, their time decides on the others.
@@ -105,7 +109,7 @@ async fn advance(core: &Core, marks: &LogMarks, limits: &Limits, now: Timestamp)
     let snapshot = core.shard().snapshot();
     let after = marks.swept_to;
     let last = keys::last_log_lsn(&snapshot, core.uid).await?;
-    let to = last.saturating_sub(entries_kept(core, limits));
+    let to = last.saturating_sub(entries_kept(core, limits)).min(core.holds.entries());
     let retention_ms = core.past.retention().as_millis() as u64;
     let mut step =
         look(core, &snapshot, marks.swept_to, to, now.milliseconds().saturating_sub(retention_ms)).await?;
@@ -117,7 +121,7 @@ async fn advance(core: &Core, marks: &LogMarks, limits: &Limits, now: Timestamp)
         return Ok(CompactionStep::Idle);
     };
     let batch = std::mem::take(&mut step.batch);
-    commit_step(core, batch, step.removed, |marks| {
+    commit_step(core, batch, (last, step.removed), |marks| {
         step.operations.iter().for_each(|(key, lsn)| marks.note_compacted(key, *lsn));
         marks.holes_to = marks.holes_to.max(last);
         // Another step may have been here meanwhile, and may have come less far.
@@ -145,7 +149,7 @@ async fn go_over(
             marks.left = left;
         }
     };
-    let done = commit_step(core, batch, step.removed, note_left).await?;
+    let done = commit_step(core, batch, (step.last.unwrap_or(0), step.removed), note_left).await?;
     if done != CompactionStep::Overloaded {
         compaction.again = last.map(|after| Again { after, left, ..again });
     }
@@ -244,11 +248,15 @@ async fn has_versions(core: &Core, snapshot: &Snapshot) -> Result<bool> {
 async fn commit_step(
     core: &Core,
     mut batch: Batch,
-    removed: usize,
+    (last, removed): (u64, usize),
     change: impl FnOnce(&mut LogMarks),
 ) -> Result<CompactionStep> {
     let sequencer = core.sequencer.hold().await;
     core.check_open()?;
+    // A follower began since the step looked at the log.
+    if last > core.holds.entries() {
+        return Ok(CompactionStep::Idle);
+    }
     let before = core.past.marks();
     let mut marks = LogMarks::clone(&before);
     change(&mut marks);

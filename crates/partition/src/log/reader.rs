@@ -6,10 +6,10 @@ use shardlake_routing::KeyRange;
 use shardlake_stdx::Timestamp;
 use shardlake_storage::{ScanOptions, Snapshot, View};
 
-use crate::change_log::LogEntry;
 use crate::core::Core;
-use crate::invariants::log;
 use crate::keys::{self, PartitionUid};
+use crate::log::entry::LogEntry;
+use crate::log::invariants;
 
 /// Entries of the log, without those that concern nothing in the span.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub(crate) async fn changes(
     let mut looked_at = 0;
     // Read after the snapshot was taken: they hold for it.
     let marks = core.past.marks();
-    let mut check = log::Page::behind(&marks, after);
+    let mut check = invariants::Page::behind(&marks, after);
     while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
         for (key, value) in rows {
             looked_at += 1;
@@ -95,4 +95,25 @@ pub(crate) async fn last_entry(snapshot: &Snapshot, uid: PartitionUid) -> Result
     let mut scan = snapshot.scan(start..end, options);
     let last = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
     last.map(|(key, value)| Ok((keys::log_lsn(&key)?, LogEntry::decode(&value)?))).transpose()
+}
+
+/// The first entry of a partition's log from an LSN on.
+pub(crate) async fn first_entry_from(
+    core: &Core,
+    snapshot: &Snapshot,
+    lsn: u64,
+) -> Result<Option<(u64, LogEntry)>> {
+    let (_, end) = keys::space_range(core.uid, keys::CHANGE_LOG);
+    let options = ScanOptions { limit: Some(1), ..ScanOptions::default() };
+    let mut scan = snapshot.scan(keys::log_key(core.uid, lsn)..end, options);
+    let row = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
+    row.map(|(key, value)| Ok((keys::log_lsn(&key)?, LogEntry::decode(&value)?))).transpose()
+}
+
+/// Time of the first commit above an LSN; `None` where there is none.
+pub(crate) async fn time_above(core: &Core, lsn: u64) -> Result<Option<Timestamp>> {
+    let view = core.shard().snapshot();
+    core.check_open()?;
+    let first = first_entry_from(core, &view, lsn.saturating_add(1)).await?;
+    Ok(first.map(|(_, entry)| Timestamp(entry.timestamp_ms)))
 }

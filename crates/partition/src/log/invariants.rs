@@ -1,7 +1,7 @@
 //! Invariants of the change log, entry after entry.
 
-use crate::change_log::LogEntry;
-use crate::log_marks::LogMarks;
+use crate::log::entry::LogEntry;
+use crate::log::marks::LogMarks;
 
 /// A contradiction between an entry and the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,11 @@ impl<'m> Page<'m> {
         Page { marks, last_lsn, last_ms: 0 }
     }
 
+    /// With the time of the last entry, where a walk goes on.
+    pub fn at(self, last_ms: u64) -> Page<'m> {
+        Page { last_ms, ..self }
+    }
+
     /// The next entry. A damaged entry keeps its place.
     pub fn next(&mut self, lsn: u64, entry: Option<&LogEntry>) -> Vec<LogProblem> {
         let mut problems = Vec::new();
@@ -57,7 +62,7 @@ impl<'m> Page<'m> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change_log::{ChangeKind, Counters, LogOperation};
+    use crate::log::entry::{ChangeKind, Counters, LogOperation};
 
     fn entry(timestamp_ms: u64, previous_lsn: u64) -> LogEntry {
         let operation = LogOperation { kind: ChangeKind::Replace, ordinal: 1, previous_lsn, key: vec![1] };

@@ -109,18 +109,6 @@ impl LogOperation {
 }
 
 impl LogEntry {
-    /// Without the operations on items that others have.
-    pub(crate) fn part(&self, is_own: impl Fn(&[u8]) -> bool) -> LogEntry {
-        let operations = self.operations.iter().filter(|operation| is_own(&operation.key)).cloned().collect();
-        LogEntry { operations, ..*self }
-    }
-
-    /// One entry for two of one LSN, from partitions that become one.
-    pub(crate) fn join(&mut self, other: LogEntry) {
-        self.timestamp_ms = self.timestamp_ms.max(other.timestamp_ms);
-        self.operations.extend(other.operations);
-    }
-
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::with_capacity(64 + self.operations.len() * 96);
         let Counters { items, size_bytes, next_ordinal } = self.counters;

@@ -1,0 +1,136 @@
+//! A round: the changes of the log since the table's position, as rows and ended rows, in one commit.
+//!
+//! Each partition is read in one view: after the commit the rows of its span are exactly the items of the view, so that no
+//! reader sees a part of a transaction.
+//!
+//! | operation | condition | effect |
+//! |---|---|---|
+//! | create, replace | the version is the live one of the view | a row |
+//! | create, replace | it is not | nothing: a later operation stands for it |
+//! | replace, delete | the former version is in the table | its row ends |
+//! | expire | the former version is in the table | nothing: the row stays as history |
+//! | expire | it is not | a row from the version that was kept, as history |
+
+use shardlake_analytical_table::{Commit, Ended, Place, Reason, Table};
+use shardlake_partition::{ChangeKind, Image, Images, LogChange, Round, RoundError};
+
+use super::places::{self, span_of};
+use super::rows::Rows;
+use super::table::{Follower, Step, StepError};
+
+/// Operations after which a round is committed before it goes on with the next partition.
+const OPERATIONS_MAX: u64 = 200_000;
+
+/// What a round came to.
+pub struct Outcome {
+    /// No partition had more when it was read.
+    pub is_level: bool,
+}
+
+pub async fn step(follower: &mut Follower, step: &Step<'_>, table: &mut Table) -> Result<Outcome, StepError> {
+    let now = step.now_ms();
+    let parts = places::in_partitions(step.entry, table.places())?;
+    let is_behind = |lsn: u64, durable: u64| durable > lsn;
+    if !parts.iter().any(|(partition, _, place)| is_behind(place.lsn, partition.durable_lsn())) {
+        return Ok(Outcome { is_level: true });
+    }
+    let mut applied = Applied { rows: Rows::of(follower.rid), operations: 0, lost_history: 0 };
+    let (mut places, mut views, mut is_level) = (Vec::with_capacity(parts.len()), Vec::new(), true);
+    let mut is_begun = false;
+    for (partition, range, place) in parts {
+        if !is_behind(place.lsn, partition.durable_lsn()) {
+            places.push(Place { read_at: now, ..place });
+            continue;
+        }
+        if applied.operations >= OPERATIONS_MAX {
+            is_level = false;
+            places.push(place);
+            continue;
+        }
+        let span = span_of(&range);
+        match is_begun {
+            false => table.begin(span.clone(), now)?,
+            true => {
+                applied.rows.flush(table)?;
+                table.switch(span.clone())?;
+            }
+        }
+        is_begun = true;
+        let round = partition.hosted().partition().log_round(&range, place.lsn).await.map_err(apart)?;
+        let mut round = round.with(Images::Latest);
+        applied.take(table, &mut round).await?;
+        places.push(Place { span, lsn: round.upto(), read_at: now });
+        views.push(round);
+    }
+    applied.rows.flush(table)?;
+    if applied.operations == 0 {
+        // The commits were of other spans, or changed no item: the next commit moves the position.
+        table.abandon();
+        return Ok(Outcome { is_level });
+    }
+    let retained = table.version().info.state.ends_with(RETAINED);
+    table.prepare(&|_| retained)?;
+    for view in &views {
+        view.durable().await?;
+    }
+    super::copy::note_overflow(follower, table);
+    let state = table.version().info.state.clone();
+    table.commit(&Commit { places, state, time: now }, Reason::Round)?;
+    follower.move_hold(step.router, table.places())?;
+    follower.count_commit("round");
+    let mut live = follower.status.live();
+    live.counts.copied_items += applied.rows.count;
+    live.counts.lost_history += applied.lost_history;
+    Ok(Outcome { is_level })
+}
+
+/// Ends the state of a table from which a time to live has taken rows: a version that ends may have none.
+pub const RETAINED: &str = " retained";
+
+fn apart(error: RoundError) -> StepError {
+    match error {
+        RoundError::Hole { .. } => StepError::Apart("the change log no longer reaches back to the table"),
+        RoundError::Ahead { .. } => StepError::Apart("the table is ahead of the container, which was restored"),
+        RoundError::Failed(error) => StepError::Account(error),
+    }
+}
+
+struct Applied {
+    rows: Rows,
+    operations: u64,
+    lost_history: u64,
+}
+
+impl Applied {
+    async fn take(&mut self, table: &mut Table, round: &mut Round) -> Result<(), StepError> {
+        let after = round.after();
+        while let Some(page) = round.next_page().await? {
+            for change in page.changes {
+                self.operations += 1;
+                self.apply(table, after, change)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, table: &mut Table, after: u64, change: LogChange) -> Result<(), StepError> {
+        let is_copied = change.previous_lsn > 0 && change.previous_lsn <= after;
+        match change.kind {
+            ChangeKind::Create | ChangeKind::Replace | ChangeKind::Delete => {
+                if is_copied {
+                    let ordinal = change.ended_ordinal.unwrap_or(change.ordinal);
+                    table.end_version(Ended { ordinal, lsn: change.previous_lsn });
+                }
+                if let Image::Record(record) = change.new {
+                    self.rows.push(table, record)?;
+                }
+            }
+            ChangeKind::Expire if is_copied => {}
+            ChangeKind::Expire => match change.old {
+                Image::Record(record) => self.rows.push(table, record)?,
+                _ => self.lost_history += 1,
+            },
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,425 @@
+//! The follower of one container: which step is next, and what its failures mean.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardlake_analytical_table::{Commit, Location, Place, Table, TableError, TableFolders};
+use shardlake_catalog::{AnalyticalRecord, HoldState, Holder, PlaceRecord};
+use shardlake_model::{ContainerRid, Error, ErrorKind};
+use shardlake_router::{ContainerEntry, Serving};
+use shardlake_stdx::thread_processor_time;
+
+use super::{copy, folders, places, round, upkeep, verify};
+use crate::report::{ColumnReport, ErrorReport, TableFigures, TableState};
+use crate::status::{self, Status};
+use crate::{AnalyticsOptions, State};
+
+/// Interval to look whether a table is still paused or closed.
+const IDLE_LOOK: Duration = Duration::from_secs(5);
+const RETRY_FIRST: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(60);
+/// Free bytes of the disk below which tables that share it with the data are not written.
+const FREE_BYTES_MIN: u64 = 2 << 30;
+
+/// Everything that is known of a container's table between two steps.
+pub struct Follower {
+    pub rid: ContainerRid,
+    pub names: (String, String),
+    pub record: Arc<AnalyticalRecord>,
+    pub status: Arc<Status>,
+    /// The files; `None` until the first step, and after a failure.
+    opened: Option<Opened>,
+    due: Duration,
+    retry: Duration,
+    /// A failure that an operator has to mend, and the generation that it is of.
+    failed: Option<(u32, String)>,
+    pub upkeep: upkeep::Times,
+}
+
+/// The open files of a table.
+pub struct Opened {
+    pub folders: TableFolders,
+    /// What readers see; `None` before the first swap.
+    pub serving: Option<Table>,
+    /// The generation that is being built.
+    pub building: Option<Table>,
+}
+
+/// One step, with everything that it needs.
+pub struct Step<'s> {
+    pub router: &'s Serving,
+    pub options: &'s AnalyticsOptions,
+    pub entry: &'s ContainerEntry,
+}
+
+impl Step<'_> {
+    /// Milliseconds since 1970.
+    pub fn now_ms(&self) -> i64 {
+        self.router.clock().now().milliseconds() as i64
+    }
+}
+
+/// Why a step ended early.
+#[derive(Debug)]
+pub enum StepError {
+    /// The shards, or the catalog.
+    Account(Error),
+    Table(TableError),
+    /// The change log does not lead from the table's position to the items: the table is made anew.
+    Apart(&'static str),
+}
+
+impl From<Error> for StepError {
+    fn from(error: Error) -> StepError {
+        StepError::Account(error)
+    }
+}
+
+impl From<TableError> for StepError {
+    fn from(error: TableError) -> StepError {
+        StepError::Table(error)
+    }
+}
+
+impl From<super::rows::RowsError> for StepError {
+    fn from(error: super::rows::RowsError) -> StepError {
+        match error {
+            super::rows::RowsError::Item(error) => StepError::Account(error),
+            super::rows::RowsError::Table(error) => StepError::Table(error),
+        }
+    }
+}
+
+/// Time until the next step.
+pub type Stepped = Result<Duration, StepError>;
+
+impl Follower {
+    pub fn new(
+        rid: ContainerRid,
+        names: (String, String),
+        record: Arc<AnalyticalRecord>,
+        status: Arc<Status>,
+    ) -> Follower {
+        Follower {
+            rid,
+            names,
+            record,
+            status,
+            opened: None,
+            due: Duration::ZERO,
+            retry: RETRY_FIRST,
+            failed: None,
+            upkeep: upkeep::Times::default(),
+        }
+    }
+
+    pub fn due(&self) -> Duration {
+        match self.status.live().orders.is_empty() {
+            true => self.due,
+            false => Duration::ZERO,
+        }
+    }
+
+    /// Takes a changed record: settings, a pause, another generation.
+    pub fn set_record(&mut self, record: &Arc<AnalyticalRecord>, options: &AnalyticsOptions) {
+        if Arc::ptr_eq(record, &self.record) || *record == self.record {
+            return;
+        }
+        if record.table != self.record.table {
+            folders::delete(options, &folders::folder(options, &self.names), &self.record.table);
+        }
+        self.record = record.clone();
+        // Options are read when files are opened.
+        self.opened = None;
+        self.due = Duration::ZERO;
+    }
+
+    /// Deletes the files of an ended container.
+    pub fn delete(self, options: &AnalyticsOptions) {
+        let folder = folders::folder(options, &self.names);
+        drop(self.opened);
+        folders::delete(options, &folder, &self.record.table);
+    }
+
+    /// Does the next piece of work, and sets when the one after it is due.
+    pub async fn step(&mut self, state: &State) {
+        let router = state.resources.router();
+        let begun = thread_processor_time();
+        let outcome = self.try_step(state).await;
+        let now = router.clock().elapsed();
+        let wait = match outcome {
+            Ok(wait) => {
+                self.retry = RETRY_FIRST;
+                wait
+            }
+            Err(error) => self.put_off(state, error).await,
+        };
+        self.due = now + wait;
+        if let (Some(begun), Some(ended)) = (begun, thread_processor_time()) {
+            self.status.live().counts.cpu_seconds += ended.saturating_sub(begun).as_secs_f64();
+        }
+        self.show(router);
+    }
+
+    async fn try_step(&mut self, state: &State) -> Stepped {
+        let (router, options) = (state.resources.router(), state.options.as_ref().expect("a follower has options"));
+        let Ok(entry) = router.entry_of_rid(self.rid) else { return Ok(IDLE_LOOK) };
+        if let Some(closed) = self.record.closed {
+            return self.close(state, closed).await;
+        }
+        if self.record.is_paused {
+            self.set_state(TableState::Paused);
+            return Ok(IDLE_LOOK);
+        }
+        if let Some((generation, reason)) = &self.failed {
+            if *generation == self.record.generation {
+                let reason = reason.clone();
+                self.set_state(TableState::Failed(reason));
+                return Ok(IDLE_LOOK);
+            }
+            self.failed = None;
+        }
+        let step = Step { router, options, entry: &entry };
+        self.check_room(&step)?;
+        let mut opened = match self.opened.take() {
+            Some(opened) => opened,
+            None => self.open(&step).await?,
+        };
+        let stepped = self.step_of(&step, &mut opened).await;
+        // After a failure the files are opened anew: what was in memory may be ahead of them.
+        if stepped.is_ok() {
+            self.opened = Some(opened);
+        }
+        stepped
+    }
+
+    async fn step_of(&mut self, step: &Step<'_>, opened: &mut Opened) -> Stepped {
+        if let Some(building) = &mut opened.building {
+            if let Some(gap) = places::first_gap(building.places())? {
+                let percent = percent_of(building.places());
+                self.set_state(match opened.serving {
+                    None => TableState::Building { percent },
+                    Some(_) => TableState::Rebuilding { percent },
+                });
+                return copy::step(self, step, building, &gap).await;
+            }
+            let round = round::step(self, step, building).await?;
+            if !round.is_level {
+                return Ok(Duration::ZERO);
+            }
+            return self.swap(step, opened).await;
+        }
+        let serving = opened.serving.as_mut().expect("a table is served or built");
+        self.set_state(TableState::Following);
+        let order = self.status.live().orders.take_verification();
+        if let Some(order) = order {
+            verify::step(self, step, serving, order).await?;
+            return Ok(Duration::ZERO);
+        }
+        let round = round::step(self, step, serving).await?;
+        upkeep::step(self, step, serving)?;
+        Ok(if round.is_level { self.lag(step) } else { Duration::ZERO })
+    }
+
+    fn lag(&self, step: &Step<'_>) -> Duration {
+        let asked = self.record.settings.lag_seconds.map(|seconds| Duration::from_secs(seconds.into()));
+        asked.unwrap_or(step.options.lag)
+    }
+
+    async fn open(&mut self, step: &Step<'_>) -> Result<Opened, StepError> {
+        let container = &step.entry.record.container;
+        let rid = container.rid.to_string();
+        let folders = folders::open(step.options, step.router, &self.names, &self.record, &rid)?;
+        let options = folders::table_options(step.options, step.router, container, &self.record);
+        let mut serving = Table::open(&folders, Location::Serving, options.clone())?;
+        if serving.as_ref().is_some_and(|table| table.version().info.container != rid) {
+            // The table of an ended container of this name.
+            drop(serving.take());
+            folders::delete(step.options, &folders::folder(step.options, &self.names), &self.record.table);
+            return Err(StepError::Account(Error::new(
+                ErrorKind::Unavailable,
+                "the table of a deleted container of this name was removed first",
+            )));
+        }
+        let generation = self.record.generation;
+        self.status.live().location = Some(folders::folder(step.options, &self.names).display().to_string());
+        if serving.as_ref().is_some_and(|table| table.version().info.generation >= generation) {
+            self.hold(step, serving.as_ref().expect("just seen").places()).await?;
+            return Ok(Opened { folders, serving, building: None });
+        }
+        let building = match Table::open(&folders, Location::Building(generation), options.clone())? {
+            Some(building) => {
+                self.hold(step, building.places()).await?;
+                building
+            }
+            None => {
+                // The log is kept from here on, so that no deletion after a chunk is missed.
+                let now = step.entry.map.iter();
+                let position = now.map(|part| PlaceRecord::new(part.epk_range(), part.durable_lsn())).collect();
+                step.router.hold_log(self.rid, Holder::Analytics(generation), position).await?;
+                let commit = Commit { places: Vec::new(), state: "building".into(), time: step.now_ms() };
+                Table::create(&folders, Location::Building(generation), generation, options, &commit)?
+            }
+        };
+        Ok(Opened { folders, serving, building: Some(building) })
+    }
+
+    /// Makes sure that the log is kept from the table's position on.
+    async fn hold(&self, step: &Step<'_>, places: &[Place]) -> Result<(), StepError> {
+        let holder = Holder::Analytics(self.record.generation);
+        match step.router.hold_state(self.rid, holder) {
+            Some(HoldState::Held) => Ok(()),
+            // Rounds find out whether the log still has what the table lacks.
+            Some(HoldState::Lost) | None => {
+                Ok(step.router.hold_log(self.rid, holder, hold_position(places)?).await?)
+            }
+        }
+    }
+
+    /// The position is durable: the log before it is not needed any more.
+    pub fn move_hold(&self, router: &Serving, places: &[Place]) -> Result<(), StepError> {
+        router.move_hold(self.rid, Holder::Analytics(self.record.generation), hold_position(places)?);
+        Ok(())
+    }
+
+    /// Makes the built generation the one that readers see.
+    async fn swap(&mut self, step: &Step<'_>, opened: &mut Opened) -> Stepped {
+        let mut building = opened.building.take().expect("a generation is built");
+        if let Some(serving) = &opened.serving {
+            super::copy::carry_history(self, step, serving, &mut building).await?;
+        }
+        let commit =
+            Commit { places: building.places().to_vec(), state: "following".into(), time: step.now_ms() };
+        let generation = self.record.generation;
+        opened.serving = Some(building.swap(&opened.folders, &commit)?);
+        self.count_commit("swap");
+        tracing::info!(container = %self.rid, generation, "an analytical table is complete");
+        for former in 1..generation {
+            if step.router.hold_state(self.rid, Holder::Analytics(former)).is_some() {
+                step.router.release_hold(self.rid, Holder::Analytics(former)).await?;
+            }
+        }
+        Ok(Duration::ZERO)
+    }
+
+    async fn close(&mut self, state: &State, closed: u64) -> Stepped {
+        let (router, options) = (state.resources.router(), state.options.as_ref().expect("a follower has options"));
+        self.set_state(TableState::Closed);
+        self.opened = None;
+        let holder = Holder::Analytics(self.record.generation);
+        if router.hold_state(self.rid, holder).is_some() {
+            router.release_hold(self.rid, holder).await?;
+        }
+        let age = router.clock().now().seconds().saturating_sub(closed);
+        if age >= options.closed_retention.as_secs() {
+            folders::delete(options, &folders::folder(options, &self.names), &self.record.table);
+            state.resources.forget_analytical(self.rid, &self.record.table).await?;
+        }
+        Ok(IDLE_LOOK)
+    }
+
+    /// Tables that share a disk with the data leave it some room.
+    fn check_room(&self, step: &Step<'_>) -> Result<(), StepError> {
+        let shards = step.router.stores().iter();
+        let shares = step.options.root.parent() == step.options.local.parent();
+        let free = shards.filter_map(|shard| shard.disk_free_bytes()).min();
+        match free.filter(|free| shares && *free < FREE_BYTES_MIN) {
+            Some(free) => Err(StepError::Account(Error::new(
+                ErrorKind::Unavailable,
+                format!("the disk has {free} bytes free, and {FREE_BYTES_MIN} are left to the data"),
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// What a failure means for the table, and when the next step is.
+    async fn put_off(&mut self, state: &State, error: StepError) -> Duration {
+        let now = state.resources.router().clock().now();
+        let note = |words: String| Some(ErrorReport { message: words, time: now.seconds() });
+        let words = match error {
+            // Split, merged or moved just now: the next look sees its successors.
+            StepError::Account(error) if error.kind() == ErrorKind::PartitionGone => return Duration::ZERO,
+            StepError::Account(error) => error.message().to_owned(),
+            StepError::Table(TableError::Store(error)) => error.to_string(),
+            StepError::Table(TableError::Unsure) => TableError::Unsure.to_string(),
+            StepError::Table(error) => {
+                let words = error.to_string();
+                tracing::warn!(container = %self.rid, reason = words, "an analytical table failed: rebuild it");
+                self.failed = Some((self.record.generation, words.clone()));
+                self.set_state(TableState::Failed(words.clone()));
+                self.status.live().last_error = note(words);
+                return IDLE_LOOK;
+            }
+            StepError::Apart(reason) => {
+                tracing::warn!(container = %self.rid, reason, "an analytical table is made anew");
+                self.status.live().last_error = note(reason.to_owned());
+                match state.resources.rebuild_analytical(self.rid).await {
+                    Ok(()) => return Duration::ZERO,
+                    Err(error) => error.message().to_owned(),
+                }
+            }
+        };
+        let is_new = !matches!(self.status.live().state, Some(TableState::Waiting(_)));
+        if is_new {
+            tracing::warn!(container = %self.rid, reason = words, "an analytical table waits");
+        }
+        self.set_state(TableState::Waiting(words.clone()));
+        self.status.live().last_error = note(words);
+        let wait = self.retry;
+        self.retry = (wait * 2).min(RETRY_MAX);
+        wait
+    }
+
+    fn set_state(&self, state: TableState) {
+        self.status.live().state = Some(state);
+    }
+
+    pub fn count_commit(&self, reason: &str) {
+        *self.status.live().counts.commits.entry(reason.to_owned()).or_default() += 1;
+    }
+
+    /// Shows the newest version to reports.
+    fn show(&self, router: &Serving) {
+        let Some(opened) = &self.opened else { return };
+        let Some(table) = opened.serving.as_ref().or(opened.building.as_ref()) else { return };
+        let shown = table.status();
+        let column = |name: String, kind: String, property: Option<String>| ColumnReport { name, kind, property };
+        let columns = table.schema().describe();
+        let mut live = self.status.live();
+        live.figures = TableFigures {
+            version: opened.serving.as_ref().map(|_| shown.version),
+            generation: shown.generation,
+            rows: shown.rows,
+            rows_deleted: shown.deleted_rows,
+            files: shown.files as u64,
+            size_bytes: shown.bytes,
+            json_bytes: 0,
+            columns: columns.into_iter().map(|(name, kind, property)| column(name, kind, property)).collect(),
+            pending_widenings: shown.pending_widenings,
+        };
+        let followed = opened.building.as_ref().unwrap_or(table);
+        let place = |place: &Place| {
+            let span = places::range_of(&place.span).ok()?;
+            Some(status::Place { span, after: place.lsn, read_at: (place.read_at / 1000) as u64 })
+        };
+        live.places = followed.places().iter().filter_map(place).collect();
+        let _ = router;
+    }
+}
+
+/// Hundredths of the hash space that places cover, for people.
+fn percent_of(places: &[Place]) -> u8 {
+    let number = |hex: &str| {
+        let digits = format!("{hex:0<8.8}");
+        u64::from_str_radix(&digits, 16).unwrap_or(0)
+    };
+    // Hashes are below 2^126, so their texts begin with at most 3F.
+    let bound = |hex: &str| number(hex).min(0x4000_0000);
+    let covered: u64 = places.iter().map(|place| bound(&place.span.max).saturating_sub(bound(&place.span.min))).sum();
+    (covered * 100 / 0x4000_0000).min(99) as u8
+}
+
+fn hold_position(places: &[Place]) -> Result<Vec<PlaceRecord>, StepError> {
+    let record = |place: &Place| Ok(PlaceRecord::new(&places::range_of(&place.span)?, place.lsn));
+    places.iter().map(record).collect()
+}

@@ -1,0 +1,191 @@
+//! Holds of followers on the logs of containers: what compaction and the removal of expired items wait for.
+//!
+//! ```text
+//! hold_log ── catalog ── every partition gets the lowest held LSN of its range, before the change shows
+//! move_hold ─ memory ── store_moved_holds, each ten seconds: one batch for all holds ── as above
+//! ```
+//! Partitions follow the stored holds, so that a restart finds the same log. A new partition of a split,
+//! merge or move gets its holds before it serves: positions are spans of the hash space.
+//!
+//! A holder that moves its hold must have made durable, before, all that it has read up to there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use shardlake_catalog::{Change, HoldState, Holder, LogHold, PlaceRecord};
+use shardlake_model::{ContainerRid, Result};
+use shardlake_partition::HeldLsns;
+use shardlake_routing::KeyRange;
+
+use crate::Serving;
+use crate::handle::PartitionHandle;
+use crate::live_catalog::LiveCatalog;
+
+/// Followers get so long after a start to move, before the age of a hold counts.
+const TIME_TO_START: Duration = Duration::from_secs(600);
+
+type HoldKey = (ContainerRid, Holder);
+
+/// Positions of holds that have moved since the last batch.
+#[derive(Debug, Default)]
+pub(crate) struct MovedHolds(Mutex<BTreeMap<HoldKey, Vec<PlaceRecord>>>);
+
+impl MovedHolds {
+    fn guard(&self) -> std::sync::MutexGuard<'_, BTreeMap<HoldKey, Vec<PlaceRecord>>> {
+        // Each change of the map is one call.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Serving {
+    /// Keeps the log of a container for a follower from a position on. It is kept when this returns.
+    /// A hold that was lost is held anew.
+    pub async fn hold_log(
+        &self,
+        container: ContainerRid,
+        holder: Holder,
+        position: Vec<PlaceRecord>,
+    ) -> Result<()> {
+        self.0.moved_holds.guard().remove(&(container, holder));
+        let now_ms = self.clock().now().milliseconds();
+        let plan = move |live: &LiveCatalog, draft: &mut shardlake_catalog::Definitions| {
+            if live.container_of_rid(container).is_none() {
+                return Err(crate::refusals::was_deleted());
+            }
+            draft.put_log_hold(LogHold::new(container, holder, position, now_ms));
+            Ok(())
+        };
+        self.change(plan).await.map(drop)
+    }
+
+    /// Moves a hold, with the next batch. Returns its state; `None` where it does not exist.
+    pub fn move_hold(
+        &self,
+        container: ContainerRid,
+        holder: Holder,
+        position: Vec<PlaceRecord>,
+    ) -> Option<HoldState> {
+        let state = self.hold_state(container, holder)?;
+        if state == HoldState::Held {
+            self.0.moved_holds.guard().insert((container, holder), position);
+        }
+        Some(state)
+    }
+
+    /// From now on the log is not kept for a follower.
+    pub async fn release_hold(&self, container: ContainerRid, holder: Holder) -> Result<()> {
+        self.0.moved_holds.guard().remove(&(container, holder));
+        let plan = move |_: &LiveCatalog, draft: &mut shardlake_catalog::Definitions| {
+            draft.log_holds.remove(&(container, holder));
+            Ok(())
+        };
+        self.change(plan).await.map(drop)
+    }
+
+    /// Whether the log is kept for a follower; `None` where it never was.
+    pub fn hold_state(&self, container: ContainerRid, holder: Holder) -> Option<HoldState> {
+        let live = self.catalog().load();
+        live.definitions.log_holds.get(&(container, holder)).map(|hold| hold.state)
+    }
+
+    /// Stores the holds that have moved, and gives up those whose followers are too slow. Returns the
+    /// holds that were given up.
+    pub async fn store_moved_holds(&self) -> Result<Vec<(ContainerRid, Holder)>> {
+        let moved = std::mem::take(&mut *self.0.moved_holds.guard());
+        let lost = self.slow_holds(&moved).await?;
+        if moved.is_empty() && lost.is_empty() {
+            return Ok(lost);
+        }
+        let (now_ms, positions, given_up) = (self.clock().now().milliseconds(), moved.clone(), lost.clone());
+        let plan = move |_: &LiveCatalog, draft: &mut shardlake_catalog::Definitions| {
+            for (key, position) in positions {
+                let Some(hold) = draft.log_holds.get(&key).filter(|hold| hold.is_held()) else { continue };
+                let hold = LogHold { position, moved_ms: now_ms, ..LogHold::clone(hold) };
+                draft.put_log_hold(hold);
+            }
+            for key in given_up {
+                let Some(hold) = draft.log_holds.get(&key) else { continue };
+                let hold = LogHold { state: HoldState::Lost, ..LogHold::clone(hold) };
+                draft.put_log_hold(hold);
+            }
+            Ok(())
+        };
+        if let Err(error) = self.change(plan).await {
+            let mut again = self.0.moved_holds.guard();
+            for (key, position) in moved {
+                again.entry(key).or_insert(position);
+            }
+            return Err(error);
+        }
+        Ok(lost)
+    }
+
+    /// Holds beyond their bounds.
+    async fn slow_holds(&self, moved: &BTreeMap<HoldKey, Vec<PlaceRecord>>) -> Result<Vec<HoldKey>> {
+        let live = self.catalog().load_full();
+        let mut slow = Vec::new();
+        for (key, hold) in live.definitions.log_holds.iter().filter(|(_, hold)| hold.is_held()) {
+            let position = moved.get(key).unwrap_or(&hold.position);
+            if self.is_slow(&live, hold, position, moved.contains_key(key)).await? {
+                slow.push(*key);
+            }
+        }
+        Ok(slow)
+    }
+
+    async fn is_slow(
+        &self,
+        live: &LiveCatalog,
+        hold: &LogHold,
+        position: &[PlaceRecord],
+        has_moved: bool,
+    ) -> Result<bool> {
+        let Some(entry) = live.container_of_rid(hold.container) else { return Ok(false) };
+        let (now_ms, age_ms) = (self.clock().now().milliseconds(), hold.bound.age_ms);
+        let is_old = !has_moved
+            && now_ms.saturating_sub(hold.moved_ms) > age_ms
+            && self.clock().elapsed() >= TIME_TO_START;
+        for partition in entry.map.iter() {
+            let Some(after) = lowest(position, partition.epk_range()) else { continue };
+            if partition.durable_lsn().saturating_sub(after) > hold.bound.entries {
+                return Ok(true);
+            }
+            // A follower without anything to read does not move, and is not slow.
+            if is_old
+                && let Some(time) = partition.hosted().partition().log_time_above(after).await?
+                && now_ms.saturating_sub(time.milliseconds()) > age_ms
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gives partitions the holds of their containers, before a changed catalog is shown.
+    pub(crate) fn follow_holds_of(&self, catalog: &LiveCatalog, change: &Change) {
+        let of_containers = change.containers.iter().map(|changed| changed.key);
+        let of_holds = change.log_holds.iter().map(|changed| changed.key.0);
+        let concerned: BTreeSet<ContainerRid> = of_containers.chain(of_holds).collect();
+        for rid in concerned {
+            let Some(entry) = catalog.container_of_rid(rid) else { continue };
+            let holds: Vec<_> = catalog.definitions.log_holds_of(rid).filter(|hold| hold.is_held()).collect();
+            let held = |partition: &PartitionHandle, is_counted: &dyn Fn(&LogHold) -> bool| {
+                let holds = holds.iter().filter(|hold| is_counted(hold));
+                holds.filter_map(|hold| lowest(&hold.position, partition.epk_range())).min()
+            };
+            for partition in entry.map.iter() {
+                partition.hosted().partition().hold_log(HeldLsns {
+                    entries: held(partition, &|_| true),
+                    expired: held(partition, &|hold| hold.holder.needs_expired()),
+                });
+            }
+        }
+    }
+}
+
+/// The lowest LSN of the parts of a position that lie in a range.
+fn lowest(position: &[PlaceRecord], range: &KeyRange) -> Option<u64> {
+    let inside = |place: &&PlaceRecord| place.span().is_ok_and(|span| span.overlaps(range));
+    position.iter().filter(inside).map(|place| place.after).min()
+}
