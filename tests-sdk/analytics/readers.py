@@ -100,6 +100,7 @@ class Spark:
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
             "spark.driver.memory": "1g",
             "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",
             # A name with an upper and one with a lower case are two columns of a container.
             "spark.sql.caseSensitive": "true",

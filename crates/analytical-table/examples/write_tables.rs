@@ -12,6 +12,7 @@ use fixture::{Change, Fixture, options, whole};
 use serde_json::{Map, Value, json};
 use shardlake_analytical_table::store::LocalStore;
 use shardlake_analytical_table::table::{CompactionKind, Location, Sizes, Table, TableFolders, TableOptions};
+use shardlake_stdx::Random;
 
 fn main() {
     let root = PathBuf::from(std::env::args().nth(1).expect("the folder to write to"));
@@ -24,6 +25,10 @@ fn main() {
     odd_names(&root);
     wide(&root);
     purged(&root);
+    let seeds = std::env::args().nth(2).map_or(4, |seeds| seeds.parse().expect("the number of seeds"));
+    for seed in 0..seeds {
+        random(&root, seed);
+    }
 }
 
 fn folders(root: &Path, name: &str) -> TableFolders {
@@ -233,4 +238,66 @@ fn purged(root: &Path) {
     compact(&mut table, CompactionKind::Purge);
     assert_eq!(table.table.status().deleted_rows, 0);
     expect(root, "purged", &table);
+}
+
+/// Random writes and deletions between all kinds of maintenance.
+fn random(root: &Path, seed: u64) {
+    let name = format!("random{seed:03}");
+    let random = Random::seeded(seed);
+    let sizes =
+        Sizes { file_rows: 300, row_group_rows: 64, small_files: 4, deleted_rows: 50, ..Sizes::default() };
+    let mut table = create(root, &name, TableOptions { sizes, checkpoint_every: 5, ..options() });
+    for round in 0..12u64 {
+        let changes = (0..random.below(400)).map(|_| {
+            let ordinal = random.below(800);
+            let is_known = table.items.contains_key(&ordinal);
+            match random.below(4) {
+                0 if is_known => Change::Delete(ordinal),
+                _ => Change::Put(ordinal, random_item(&random, ordinal, round)),
+            }
+        });
+        let mut changes: Vec<Change> = changes.collect();
+        // One change of an item in a round, so that deletions meet what is there.
+        let mut seen = std::collections::BTreeSet::new();
+        changes.retain(|change| {
+            seen.insert(match change {
+                Change::Put(ordinal, _) | Change::Delete(ordinal) => *ordinal,
+            })
+        });
+        table.round(&changes).unwrap();
+        match random.below(6) {
+            0 => compact(&mut table, CompactionKind::Due),
+            1 => compact(&mut table, CompactionKind::Full),
+            2 => table.reopen(),
+            3 => {
+                let seconds = table.seconds - 8;
+                table.table.remove_older(seconds, table.seconds * 1_000).unwrap();
+                table.items.retain(|_, item| item.seconds >= seconds);
+            }
+            4 => {
+                table.seconds += 40 * 3_600;
+                table.table.vacuum(None, table.seconds * 1_000).unwrap();
+            }
+            _ => {}
+        }
+    }
+    expect(root, &name, &table);
+}
+
+/// An item with more members in later rounds. Numbers of the member `n` are doubles from round 6 on.
+fn random_item(random: &Random, ordinal: u64, round: u64) -> Value {
+    let n = if round < 6 { json!(random.below(1_000)) } else { json!(random.below(1_000) as f64 / 8.0) };
+    let mut item = json!({"id": format!("i{ordinal}"), "pk": format!("k{}", ordinal % 5), "n": n});
+    let members = item.as_object_mut().unwrap();
+    for member in 0..random.below(round + 2) {
+        let value = match (member + round) % 5 {
+            0 => json!("x".repeat(random.below(60) as usize)),
+            1 => json!({"deep": {"er": random.below(9), "list": [random.below(9)]}}),
+            2 => json!([{"a": random.below(9)}, null, {"b": "text"}]),
+            3 => json!(random.below(2) == 0),
+            _ => Value::Null,
+        };
+        members.insert(format!("m{}of{}", member, (member + round) % 5), value);
+    }
+    item
 }

@@ -14,21 +14,6 @@ use bytes::Bytes;
 pub use local::LocalStore;
 pub use memory::{Fault, MemoryStore};
 
-/// Folder of a database or container: bytes other than `A–Z a–z 0–9 . _ -` become `~XX`, and so does
-/// a dot at the beginning. Not `%XX`: DuckDB and delta-rs decode that in paths and find no folder.
-pub fn folder_name(name: &str) -> String {
-    let mut folder = String::with_capacity(name.len());
-    for (at, byte) in name.bytes().enumerate() {
-        let is_plain = byte.is_ascii_alphanumeric() || b"_-".contains(&byte) || (byte == b'.' && at > 0);
-        if is_plain {
-            folder.push(char::from(byte));
-        } else {
-            folder.push_str(&format!("~{byte:02X}"));
-        }
-    }
-    folder
-}
-
 /// Storage of one folder of tables.
 pub trait TableStore: fmt::Debug + Send + Sync {
     fn read(&self, path: &str) -> Result<Bytes, StoreError>;
@@ -107,15 +92,3 @@ impl fmt::Display for StoreError {
 }
 
 impl std::error::Error for StoreError {}
-
-#[cfg(test)]
-mod tests {
-    use super::folder_name;
-
-    #[test]
-    fn folders_have_plain_names() {
-        assert_eq!(folder_name("Shop-1.x_y"), "Shop-1.x_y");
-        assert_eq!(folder_name("a b%~ä"), "a~20b~25~7E~C3~A4");
-        assert_eq!((folder_name("."), folder_name("..")), ("~2E".to_owned(), "~2E.".to_owned()));
-    }
-}
