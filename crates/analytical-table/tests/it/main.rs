@@ -9,4 +9,5 @@ mod limits;
 mod maintenance;
 mod rounds;
 mod rows_properties;
+mod stores;
 mod table_rounds;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde_json::json;
 use shardlake_analytical_table::error::TableError;
+use shardlake_analytical_table::log::{Place, Reason, Span};
 use shardlake_analytical_table::store::{LocalStore, MemoryStore, TableStore};
-use shardlake_analytical_table::table::{Location, Sizes, Table, TableOptions};
+use shardlake_analytical_table::table::{Commit, Ended, Location, Sizes, Table, TableOptions};
 
-use crate::fixture::{self, Change, Fixture, options};
+use crate::fixture::{self, Change, Fixture, Item, options};
 
 fn memory() -> Fixture {
     on(Arc::new(MemoryStore::new()), options())
@@ -160,5 +161,67 @@ fn files_end_at_their_sizes_and_hold_one_span() {
     let rows: Vec<u64> = table.table.version().files.values().map(|file| file.rows()).collect();
     assert_eq!((rows.len(), rows.iter().sum::<u64>()), (2, 12_000));
     table.round(&(0..6_000).step_by(2).map(Change::Delete).collect::<Vec<_>>()).unwrap();
+    table.check();
+}
+
+/// Rows of a partition that was divided are found from its successors, and rows of a former layout
+/// from everywhere.
+#[test]
+fn rows_are_found_across_splits_and_layouts() {
+    let mut table = memory();
+    table.round(&puts(0..20, "whole")).unwrap();
+    let mut lsn = table.lsn;
+    let halves = [("", "80", 0), ("80", "FF", 1)];
+    table.table.begin(Span::new("", "80"), 0).unwrap();
+    for (min, max, remainder) in halves {
+        table.table.switch(Span::new(min, max)).unwrap();
+        let mut items = Vec::new();
+        for ordinal in (0..20).filter(|ordinal| ordinal % 2 == remainder) {
+            lsn += 1;
+            table.table.end_version(Ended { ordinal, lsn: table.items[&ordinal].lsn });
+            let item = Item { lsn, seconds: table.seconds, document: json!({"id": "x", "half": min}) };
+            table.items.insert(ordinal, item.clone());
+            items.push((ordinal, item));
+        }
+        fixture::append(&mut table.table, &items).unwrap();
+    }
+    table.table.prepare(&|_| false).unwrap();
+    let places = halves.map(|(min, max, _)| Place { span: Span::new(min, max), lsn, read_at: 1 });
+    let commit = Commit { places: places.to_vec(), ..table.commit_at(lsn) };
+    table.table.commit(&commit, Reason::Round).unwrap();
+    table.check();
+    let spans: Vec<Span> = table.table.version().files.values().map(|file| file.span.clone()).collect();
+    assert_eq!(spans.len(), 2, "a file for each half: {spans:?}");
+    assert!(spans.contains(&Span::new("", "80")) && spans.contains(&Span::new("80", "FF")));
+    table.reopen();
+    assert_eq!(table.table.places(), places);
+
+    // A version of one half is not looked for in the other.
+    table.table.begin(Span::new("80", "FF"), 0).unwrap();
+    let ended = Ended { ordinal: 2, lsn: table.items[&2].lsn };
+    table.table.end_version(ended);
+    assert!(matches!(table.table.prepare(&|_| false), Err(TableError::RowNotFound { ordinal: 2, .. })));
+    table.table.begin(Span { layout: 1, ..Span::new("80", "FF") }, 0).unwrap();
+    table.table.end_version(ended);
+    table.table.prepare(&|_| false).unwrap();
+    table.table.commit(&commit, Reason::Round).unwrap();
+    table.items.remove(&2);
+    table.check();
+}
+
+/// A round may be prepared, lost, and done again; its first files are no part of the table.
+#[test]
+fn an_abandoned_round_leaves_no_row() {
+    let mut table = memory();
+    table.round(&puts(0..10, "first")).unwrap();
+    table.table.begin(fixture::whole(), 0).unwrap();
+    let item = Item { lsn: 99, seconds: 1, document: json!({"id": "x", "new column": 1}) };
+    fixture::append(&mut table.table, &[(77, item)]).unwrap();
+    table.table.end_version(Ended { ordinal: 1, lsn: table.items[&1].lsn });
+    table.table.prepare(&|_| false).unwrap();
+    table.table.abandon();
+    table.check();
+    assert!(!table.table.schema().delta().contains("new"), "the columns are those of the last commit");
+    table.round(&puts(5..15, "second")).unwrap();
     table.check();
 }
