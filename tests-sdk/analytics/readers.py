@@ -87,7 +87,45 @@ class DeltaRs:
         return row["n"], row["rid"]
 
 
-READERS = {"duckdb": DuckDb, "polars": Polars, "delta-rs": DeltaRs}
+class Spark:
+    """Needs Java 17 or 11, pyspark 3.5.7 and a minute: chosen with --reader spark only."""
+
+    def __init__(self):
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master("local[2]")
+        for name, value in {
+            "spark.jars.packages": "io.delta:delta-spark_2.12:3.3.2,io.delta:delta-storage:3.3.2",
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            "spark.driver.memory": "1g",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.shuffle.partitions": "2",
+            # A name with an upper and one with a lower case are two columns of a container.
+            "spark.sql.caseSensitive": "true",
+        }.items():
+            builder = builder.config(name, value)
+        self.session = builder.getOrCreate()
+        self.session.sparkContext.setLogLevel("ERROR")
+
+    def frame(self, table):
+        return self.session.read.format("delta").load(str(table))
+
+    def rows(self, table):
+        return [row.asDict(recursive=True) for row in self.frame(table).collect()]
+
+    def count(self, table):
+        return self.frame(table).count()
+
+    def filtered(self, table, least):
+        from pyspark.sql import functions
+
+        frame = self.frame(table).filter(functions.col("_lsn") >= least)
+        return tuple(frame.agg(functions.count("*"), functions.min("_rid")).collect()[0])
+
+
+READERS = {"duckdb": DuckDb, "polars": Polars, "delta-rs": DeltaRs, "spark": Spark}
 
 
 def differences(reader, table, expected):

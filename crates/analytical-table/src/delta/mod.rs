@@ -159,7 +159,11 @@ impl TableLog for DeltaLog {
             Err(error) => match self.listing() {
                 // The file's name decides: it is there with our content, with another, or not at all.
                 Ok(listing) if listing.commits.contains(&version) => match self.is_ours(version, change) {
-                    Ok(true) => Ok(version),
+                    // Written again, because the failure may have been that of a sync.
+                    Ok(true) => match self.store.write(&self.commit_path(version), &text) {
+                        Ok(()) => Ok(version),
+                        Err(_) => Err(TableError::Unsure),
+                    },
                     Ok(false) => Err(TableError::AnotherWriter { version }),
                     Err(_) => Err(TableError::Unsure),
                 },
@@ -251,10 +255,12 @@ impl Replay {
             added: self.added,
             changes_rows: true,
         };
-        let version = Version::after(from.as_ref(), &change);
-        let version =
-            version.ok_or_else(|| TableError::damaged(folder, "the first version has no columns"))?;
-        Ok(Version { number, ..version })
+        if let Some(mut version) = from {
+            version.advance(&change);
+            return Ok(version);
+        }
+        let version = Version::first(number, &change);
+        version.ok_or_else(|| TableError::damaged(folder, "the first version has no columns"))
     }
 }
 

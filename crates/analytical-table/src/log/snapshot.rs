@@ -40,22 +40,24 @@ impl Tombstone {
 }
 
 impl Version {
-    /// The first version, or the one after `from`.
-    pub fn after(from: Option<&Version>, change: &Change) -> Option<Version> {
-        let mut version = match (from, &change.metadata) {
-            (Some(from), _) => Version { number: from.number + 1, ..from.clone() },
-            (None, Some(metadata)) => Version {
-                number: 0,
-                time: change.time,
-                info: change.info.clone(),
-                metadata: metadata.clone(),
-                files: BTreeMap::new(),
-                tombstones: BTreeMap::new(),
-            },
-            (None, None) => return None,
+    /// The first version; `None` when the commit names no columns.
+    pub fn first(number: u64, change: &Change) -> Option<Version> {
+        let mut version = Version {
+            number,
+            time: change.time,
+            info: change.info.clone(),
+            metadata: change.metadata.clone()?,
+            files: BTreeMap::new(),
+            tombstones: BTreeMap::new(),
         };
         version.apply(change);
         Some(version)
+    }
+
+    /// Becomes the next version.
+    pub fn advance(&mut self, change: &Change) {
+        self.number += 1;
+        self.apply(change);
     }
 
     fn apply(&mut self, change: &Change) {

@@ -9,10 +9,12 @@
 //! | `document.rs` | a row of a batch back to its document |
 //! | `normal.rs` | the normal form in which documents are compared |
 //! | `cast.rs` | a column of a batch from `long` to `double` |
+//! | `align.rs` | batches of one file with the same columns |
 //!
 //! A value is in its column exactly, or NULL there and whole in `_rest`. Columns and fields that are NULL in
 //! all rows are left out of a batch, because files are smaller without them.
 
+mod align;
 mod cast;
 mod columns;
 mod document;
@@ -22,6 +24,7 @@ mod rest;
 mod row;
 mod shred;
 
+pub use align::{common_columns, with_columns};
 pub use cast::with_doubles;
 pub use document::document_of;
 pub use normal::{normal_form, normal_form_of};

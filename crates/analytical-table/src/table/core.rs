@@ -98,7 +98,7 @@ impl Core {
             Err(TableError::AnotherWriter { .. }) => return Err(TableError::Exists),
             result => result?,
         };
-        let version = Version::after(None, &change).ok_or(TableError::Missing)?;
+        let version = Version::first(0, &change).ok_or(TableError::Missing)?;
         let files = files_of(folders, location, generation, &options);
         Ok(Core {
             files,
@@ -165,7 +165,7 @@ impl Core {
                 return Err(error);
             }
         }
-        self.version = Version::after(Some(&self.version), change).ok_or(TableError::Missing)?;
+        self.version.advance(change);
         self.indexes.keep(|path| self.version.files.contains_key(path));
         self.is_checkpoint_due |= self.version.number.is_multiple_of(self.options.checkpoint_every);
         if self.is_checkpoint_due && self.version.number > 0 {

@@ -1,6 +1,6 @@
 //! Data files: written with their statistics, checksum and key file, and read back in batches.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -8,26 +8,24 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{Schema, SchemaRef};
 use bytes::Bytes;
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
-use parquet::arrow::{ArrowWriter, ProjectionMask};
-use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::{ChunkReader, Length};
 use roaring::RoaringBitmap;
 use shardlake_model::Rid;
 use shardlake_stdx::Random;
 
 use super::columns;
+use super::parquet_out::ParquetOut;
 use super::stats::StatsBuilder;
 use crate::error::TableError;
 use crate::keys::{self, KeyHash, KeyHasher, KeyIndex};
 use crate::log::{DataFile, LsnRange, Span};
-use crate::store::{StoreError, StoreErrorKind, StoreWriter, TableStore};
+use crate::store::{StoreError, TableStore};
 use crate::vectors;
 
 /// Rows that are decoded at a time.
@@ -84,17 +82,7 @@ impl Files {
     ) -> Result<DataFile, TableError> {
         let path = self.new_path();
         let stored = self.path_in_store(&path);
-        let failed = |error: ParquetError| TableError::Store(write_error(&stored, &error));
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::try_new(1).map_err(failed)?))
-            .set_statistics_enabled(EnabledStatistics::Chunk)
-            .set_max_row_group_row_count(Some(self.row_group_rows))
-            .set_created_by("shardlake".to_owned());
-        let options = ArrowWriterOptions::new().with_properties(properties.build());
-        let options = options.with_skip_arrow_metadata(true);
-        let target = Summed { inner: self.store.writer(&stored)?, sum: crc32fast::Hasher::new(), size: 0 };
-        let mut writer =
-            ArrowWriter::try_new_with_options(target, schema.clone(), options).map_err(failed)?;
+        let mut writer = ParquetOut::begin(&*self.store, &stored, schema, self.row_group_rows)?;
         let mut stats = StatsBuilder::new(table, &self.stats_keys);
         let mut entries = Vec::new();
         let (mut lsn, mut memory) = (LsnRange::EMPTY, 0);
@@ -103,11 +91,9 @@ impl Files {
             stats.add(&batch);
             lsn = self.add_keys(&batch, &mut entries, lsn).ok_or_else(|| no_keys(&path))?;
             memory += memory_of(&batch);
-            writer.write(&batch).map_err(failed)?;
+            writer.write(&batch)?;
         }
-        let written = writer.into_inner().map_err(failed)?;
-        let (size, checksum) = (written.size, written.sum.finalize());
-        written.inner.finish()?;
+        let (size, checksum) = writer.finish()?;
         self.keys.write(&key_path(&path), &keys::encode(entries))?;
         let stats = stats.finish();
         assert!(stats.num_records > 0, "a data file has rows");
@@ -256,10 +242,6 @@ fn no_keys(path: &str) -> TableError {
     TableError::damaged(path, "a row without an item's _rid or _lsn")
 }
 
-fn write_error(path: &str, error: &ParquetError) -> StoreError {
-    StoreError { kind: StoreErrorKind::Failed, path: path.to_owned(), reason: error.to_string() }
-}
-
 /// Failures of the store keep their kind, so that they are attempted again.
 fn read_error(path: &str, error: &ParquetError) -> TableError {
     if let ParquetError::External(source) = error
@@ -338,25 +320,5 @@ impl Read for StoredRead {
         let taken = self.part.split_to(buffer.len().min(self.part.len()));
         buffer[..taken.len()].copy_from_slice(&taken);
         Ok(taken.len())
-    }
-}
-
-/// Target of a data file that sums its bytes.
-struct Summed {
-    inner: Box<dyn StoreWriter>,
-    sum: crc32fast::Hasher,
-    size: u64,
-}
-
-impl Write for Summed {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.inner.write(bytes)?;
-        self.sum.update(&bytes[..written]);
-        self.size += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
     }
 }

@@ -3,10 +3,12 @@
 mod columns;
 mod compact;
 mod core;
+mod export;
 mod files;
 mod find;
 mod generation;
 mod options;
+mod parquet_out;
 mod read;
 mod retention;
 mod round;
@@ -14,19 +16,23 @@ mod sort;
 mod stats;
 mod vacuum;
 mod widen;
+mod widen_job;
 
 use crate::error::TableError;
 use crate::log::{Place, Reason, Span, Version};
 use crate::rows::{Overflow, Row};
 use crate::schema::TableSchema;
+use crate::store::TableStore;
 use core::Core;
 use round::Round;
 
 pub use compact::{Compacted, CompactionJob, CompactionKind};
+pub use export::{ExportFormat, ExportOptions, Exported};
 pub use find::Ended;
 pub use options::{Commit, Location, Sizes, TableFolders, TableOptions};
 pub use read::{LiveBatch, LiveRows};
 pub use vacuum::Vacuumed;
+pub use widen_job::{Widened, WideningJob};
 
 /// One generation of a table, and the only writer of its log.
 #[derive(Debug)]
@@ -176,6 +182,19 @@ impl Table {
         compact::commit(&mut self.core, compacted, time)
     }
 
+    /// The rewriting of columns that are to be widened and whose files were too large for a round. The
+    /// job may run on another thread.
+    pub fn plan_widening(&self, time: i64) -> Result<Option<WideningJob>, TableError> {
+        widen_job::plan(&self.core, time)
+    }
+
+    /// Commits a finished job. `None` when files changed and it is to be planned anew, and when the
+    /// columns stay as they are. No round is open.
+    pub fn commit_widening(&mut self, widened: &Widened, time: i64) -> Result<Option<u64>, TableError> {
+        assert!(self.round.is_none(), "no round is open");
+        widen_job::commit(&mut self.core, widened, time)
+    }
+
     /// Deletes files that no retained version names. `building` is a generation that is being built.
     pub fn vacuum(&mut self, building: Option<u32>, now: i64) -> Result<Vacuumed, TableError> {
         vacuum::vacuum(&mut self.core, building, now)
@@ -186,14 +205,35 @@ impl Table {
         self.core.log.at(version)
     }
 
-    /// Versions that can be read, with their commit times, oldest first.
-    pub fn history(&self) -> Result<Vec<(u64, i64)>, TableError> {
-        self.core.log.history()
+    /// Versions within the retention at this time, with their commit times, oldest first. The newest
+    /// one is always among them.
+    pub fn history(&self, now: i64) -> Result<Vec<(u64, i64)>, TableError> {
+        let retention = i64::from(self.core.version.metadata.retention_hours) * 3_600_000;
+        let all = self.core.log.history()?;
+        let ends = all.iter().skip(1).map(|(_, time)| Some(*time)).chain([None]);
+        let kept = all.iter().zip(ends).filter(|(_, end)| end.is_none_or(|end| end >= now - retention));
+        Ok(kept.map(|(version, _)| *version).collect())
     }
 
     /// All live rows of a version of this table.
     pub fn read_version(&self, version: &Version) -> LiveRows {
         LiveRows::of(&self.core.files, version)
+    }
+
+    /// Writes the live rows of a version of this table for programs that cannot read it.
+    pub fn export(
+        &self,
+        version: &Version,
+        target: &dyn TableStore,
+        options: &ExportOptions,
+    ) -> Result<Exported, TableError> {
+        let schema = core::schema_of(&version.metadata, &self.core.options)?;
+        export::export(&self.core.files, &schema, version, target, options)
+    }
+
+    /// Compares every file of the newest version with its checksum.
+    pub fn verify_files(&self) -> Result<(), TableError> {
+        self.core.version.files.values().try_for_each(|file| self.core.files.verify(file))
     }
 
     /// All live rows of the newest version.

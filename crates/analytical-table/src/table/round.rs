@@ -135,15 +135,14 @@ impl Round {
         let mut edit = Edit::default();
         let mut rewritten = BTreeMap::new();
         if !self.widened.is_empty() {
-            let added = std::mem::take(&mut self.added);
-            let known = core.version.files.values().map(|file| (file, true));
-            let files = known.chain(added.iter().map(|file| (file, false)));
-            for (file, is_known) in files {
-                match widen::rewrite(&core.files, &self.schema, file, &self.widened, self.time)? {
-                    Some(new) if is_known => _ = rewritten.insert(file.path.clone(), new),
-                    Some(new) => self.added.push(new),
-                    None if is_known => {}
-                    None => self.added.push(file.clone()),
+            for file in core.version.files.values() {
+                if let Some(new) = self.rewritten(&core.files, file)? {
+                    rewritten.insert(file.path.clone(), new);
+                }
+            }
+            for at in 0..self.added.len() {
+                if let Some(new) = self.rewritten(&core.files, &self.added[at])? {
+                    self.added[at] = new;
                 }
             }
         }
@@ -151,6 +150,10 @@ impl Round {
         edit.added.extend(self.added.iter().cloned());
         self.prepared = Some(edit);
         Ok(())
+    }
+
+    fn rewritten(&self, files: &Files, file: &DataFile) -> Result<Option<DataFile>, TableError> {
+        widen::rewrite(files, &self.schema, file, &self.widened, self.time)
     }
 
     fn deleted_rows(

@@ -59,7 +59,9 @@ pub fn vacuum(core: &mut Core, building: Option<u32>, now: i64) -> Result<Vacuum
         }
     }
     for file in core.files.keys.list("")? {
-        if !kept_keys.contains(&file.path) && file.modified <= now - UNNAMED_AGE {
+        // The follower has files of its own in this folder.
+        let is_ours = file.path.ends_with(".keys") || file.path.ends_with(".tmp");
+        if is_ours && !kept_keys.contains(&file.path) && file.modified <= now - UNNAMED_AGE {
             core.files.keys.delete(&file.path)?;
             done.key_files += 1;
         }

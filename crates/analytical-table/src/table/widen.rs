@@ -63,6 +63,23 @@ fn has_long(footer: &ParquetMetaData, path: &[String]) -> bool {
     chunks(footer, path).any(|(group, at)| group.column(at).column_type() == PhysicalType::INT64)
 }
 
+/// Whether the file has the column, and as `long`.
+pub fn has_long_column(footer: &ParquetMetaData, schema: &TableSchema, path: &ColumnPath) -> bool {
+    schema.parquet_path(path).is_some_and(|path| has_long(footer, &path))
+}
+
+/// Whether doubles equal all integers of these columns in a file.
+pub fn is_exact_in(
+    files: &Files,
+    schema: &TableSchema,
+    file: &DataFile,
+    paths: &[ColumnPath],
+) -> Result<bool, TableError> {
+    let footer = files.footer(file)?;
+    let mut paths = paths.iter().filter_map(|path| schema.parquet_path(path));
+    Ok(paths.all(|path| !has_long(&footer, &path) || is_exact_in_file(&footer, &path)))
+}
+
 fn is_exact_in_file(footer: &ParquetMetaData, path: &[String]) -> bool {
     chunks(footer, path).all(|(group, at)| match group.column(at).statistics() {
         Some(Statistics::Int64(bounds)) => match (bounds.min_opt(), bounds.max_opt()) {
@@ -104,8 +121,7 @@ pub fn rewrite(
     time: i64,
 ) -> Result<Option<DataFile>, TableError> {
     let footer = files.footer(file)?;
-    let has = |path: &ColumnPath| table.parquet_path(path).is_some_and(|path| has_long(&footer, &path));
-    if !widened.iter().any(has) {
+    if !widened.iter().any(|path| has_long_column(&footer, table, path)) {
         return Ok(None);
     }
     let batches: Vec<RecordBatch> = files.read(file)?.collect::<Result<_, _>>()?;

@@ -4,8 +4,6 @@
 //! CRC-32 (big endian). A bitmap is a magic number and a count of 32-bit bitmaps with their upper
 //! halves, all little endian; tables here have fewer than 2^32 rows in a file and need one.
 
-use std::collections::BTreeMap;
-
 use roaring::RoaringBitmap;
 use shardlake_stdx::Guid;
 
@@ -72,15 +70,6 @@ pub fn read(store: &dyn TableStore, base: &str, vector: &VectorRef) -> Result<Ro
     }
 }
 
-/// All vectors of a version by the path of their data file.
-pub fn read_all<'a>(
-    store: &dyn TableStore,
-    base: &str,
-    vectors: impl Iterator<Item = (&'a str, &'a VectorRef)>,
-) -> Result<BTreeMap<String, RoaringBitmap>, TableError> {
-    vectors.map(|(path, vector)| Ok((path.to_owned(), read(store, base, vector)?))).collect()
-}
-
 fn decode(bytes: &[u8], size: usize) -> Result<RoaringBitmap, &'static str> {
     let length = u32::from_be_bytes(four(bytes, 0)?) as usize;
     let body = bytes.get(4..4 + size).ok_or("the vector is too short")?;
@@ -97,4 +86,56 @@ fn decode(bytes: &[u8], size: usize) -> Result<RoaringBitmap, &'static str> {
 
 fn four(bytes: &[u8], at: usize) -> Result<[u8; 4], &'static str> {
     bytes.get(at..at + 4).and_then(|part| part.try_into().ok()).ok_or("the vector is too short")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::MemoryStore;
+
+    /// The bitmap of the example in Delta's protocol.
+    const ROWS: [u32; 6] = [3, 4, 7, 11, 18, 29];
+    const BITMAP: &str = "3a300000010000000000050010000000\
+                          0300040007000b0012001d00";
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn the_file_has_the_form_of_the_protocol() {
+        let (bytes, places) = encode("v", &[RoaringBitmap::from_iter(ROWS)]);
+        let body = format!("d1d33964{}{}{BITMAP}", "0100000000000000", "00000000");
+        let checksum = crc32fast::hash(&bytes[5..5 + 44]);
+        assert_eq!(hex(&bytes), format!("01{:08x}{body}{checksum:08x}", 44));
+        assert_eq!(places, [VectorRef { path: "v".to_owned(), offset: 1, size: 44, cardinality: 6 }]);
+    }
+
+    #[test]
+    fn vectors_of_one_file_are_read_by_offset() {
+        let store = MemoryStore::new();
+        let large: RoaringBitmap = (0..200_000).filter(|row| row % 3 > 0).collect();
+        let bitmaps = [RoaringBitmap::from_iter(ROWS), large, RoaringBitmap::from_iter([u32::MAX - 1])];
+        let (bytes, places) = encode("v", &bitmaps);
+        store.overwrite("g1/v", &bytes);
+        for (bitmap, place) in bitmaps.iter().zip(&places) {
+            assert!(read(&store, "g1/", place).unwrap() == *bitmap);
+        }
+        for at in 1..bytes.len().min(60) {
+            let mut bad = bytes.clone();
+            bad[at] ^= 4;
+            store.overwrite("g1/v", &bad);
+            let is_in_first = at <= places[0].size as usize + 8;
+            assert_eq!(read(&store, "g1/", &places[0]).is_err(), is_in_first, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn names_of_vector_files_have_two_parts() {
+        let guid = Guid([7; 16]);
+        for folder in ["", "g12", "a/b"] {
+            assert_eq!(parts(&path(folder, guid)), Some((folder, guid)));
+        }
+        assert_eq!(parts("g1/part-1.parquet"), None);
+    }
 }

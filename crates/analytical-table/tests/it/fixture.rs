@@ -104,6 +104,14 @@ impl Fixture {
     /// One round with these changes. The model changes when it is committed.
     pub fn round(&mut self, changes: &[Change]) -> Result<u64, TableError> {
         self.seconds += 1;
+        let committed = self.commit_changes(changes);
+        if committed.is_err() {
+            self.seconds -= 1;
+        }
+        committed
+    }
+
+    fn commit_changes(&mut self, changes: &[Change]) -> Result<u64, TableError> {
         let (mut items, mut lsn) = (self.items.clone(), self.lsn);
         let (mut puts, mut ended) = (BTreeMap::new(), Vec::new());
         for change in changes {

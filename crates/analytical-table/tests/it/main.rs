@@ -1,4 +1,13 @@
-//! Tests of analytical tables.
+//! Analytical tables: schema, rows and files.
+#![allow(clippy::unwrap_used)] // helpers of tests are tests
 
+mod crash;
+mod export;
 mod fixture;
+mod golden;
+mod limits;
+mod maintenance;
 mod rounds;
+mod rows_properties;
+mod stores;
+mod table_rounds;

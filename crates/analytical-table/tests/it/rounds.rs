@@ -1,163 +1,219 @@
-//! Rounds: rows appear and leave, and the table opens as it was.
+//! A table without files: rounds of documents are learned and shredded as a table does it, and all laws that hold
+//! for every document are checked.
 
 use std::sync::Arc;
 
-use serde_json::json;
-use shardlake_analytical_table::error::TableError;
-use shardlake_analytical_table::store::{LocalStore, MemoryStore, TableStore};
-use shardlake_analytical_table::table::{Location, Sizes, Table, TableOptions};
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
+use arrow_select::concat::concat_batches;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use shardlake_analytical_table::rows::{
+    Overflow, Row, common_columns, document_of, normal_form, normal_form_of, shred, with_columns,
+    with_doubles,
+};
+use shardlake_analytical_table::schema::{ColumnPath, EXACT_MAX, SchemaLimits, SchemaMode, TableSchema};
+use shardlake_document::{Body, ParseLimits, RawDocument, Value};
 
-use crate::fixture::{self, Change, Fixture, options};
-
-fn memory() -> Fixture {
-    on(Arc::new(MemoryStore::new()), options())
+pub struct Rounds {
+    pub schema: TableSchema,
+    exclude: Vec<String>,
+    pub batches: Vec<RecordBatch>,
+    documents: Vec<Vec<Body>>,
+    pub overflow: Overflow,
+    /// Columns that stay `long` for good.
+    pub refused: Vec<ColumnPath>,
 }
 
-fn on(store: Arc<dyn TableStore>, options: TableOptions) -> Fixture {
-    let folders = fixture::folders(store, Arc::new(MemoryStore::new()), 1);
-    Fixture::create(folders, Location::Serving, 1, options)
-}
-
-fn puts(range: std::ops::Range<u64>, note: &str) -> Vec<Change> {
-    let document = |ordinal: u64| json!({"id": format!("i{ordinal}"), "pk": format!("k{}", ordinal % 7), "n": ordinal, "note": note});
-    range.map(|ordinal| Change::Put(ordinal, document(ordinal))).collect()
-}
-
-#[test]
-fn rows_are_added_replaced_and_deleted() {
-    let mut table = memory();
-    table.round(&puts(0..100, "first")).unwrap();
-    table.check();
-    let mut changes = puts(50..120, "second");
-    changes.extend([Change::Delete(3), Change::Delete(60), Change::Delete(119)]);
-    assert_eq!(table.round(&changes).unwrap(), 2);
-    table.check();
-    table.reopen();
-    table.check();
-    let status = table.table.status();
-    assert_eq!((status.version, status.rows, status.deleted_rows), (2, 117, 51));
-    assert_eq!(status.places[0].lsn, table.lsn);
-}
-
-#[test]
-fn a_local_table_is_private_and_opens_again() {
-    use std::os::unix::fs::PermissionsExt;
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("shop/customer");
-    let mut table = on(Arc::new(LocalStore::open(&root).unwrap()), options());
-    table.round(&puts(0..10, "first")).unwrap();
-    table.round(&puts(5..15, "second")).unwrap();
-    table.reopen();
-    table.check();
-    let log = root.join("_delta_log");
-    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode(&root), mode(&log)), (0o700, 0o700));
-    let mut names: Vec<_> =
-        std::fs::read_dir(&log).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    names.sort();
-    assert_eq!(names, [0, 1, 2].map(|number| format!("{number:020}.json").into()) as [std::ffi::OsString; 3]);
-    names.iter().for_each(|name| assert_eq!(mode(&log.join(name)), 0o600));
-}
-
-#[test]
-fn checkpoints_replace_older_commits() {
-    let store = MemoryStore::new();
-    let mut table = on(Arc::new(store.clone()), TableOptions { checkpoint_every: 4, ..options() });
-    for round in 0..10u64 {
-        table.round(&puts(round * 3..round * 3 + 9, &format!("round {round}"))).unwrap();
+impl Rounds {
+    pub fn new(mode: SchemaMode, limits: SchemaLimits, exclude: &[String]) -> Rounds {
+        Rounds {
+            schema: TableSchema::new(mode, limits, exclude),
+            exclude: exclude.to_vec(),
+            batches: Vec::new(),
+            documents: Vec::new(),
+            overflow: Overflow::default(),
+            refused: Vec::new(),
+        }
     }
-    let whole = table.table.version().clone();
-    table.reopen();
-    assert!(*table.table.version() == whole, "the log has the state that was in memory");
-    for number in 0..8 {
-        store.delete(&format!("_delta_log/{number:020}.json")).unwrap();
+
+    /// One round: inference, widenings as far as the values allow, shredding.
+    pub fn round(&mut self, documents: Vec<Body>) {
+        let learned = self.schema.learn(documents.iter().map(Body::raw));
+        for path in learned.widenings {
+            if self.batches.iter().all(|batch| is_exact(batch, &path)) {
+                assert!(self.schema.widen(&path), "{path} is long");
+                self.batches = self.batches.iter().map(|batch| with_doubles(batch, &path)).collect();
+            } else {
+                self.refused.push(path);
+            }
+        }
+        let rows: Vec<Row<'_>> =
+            documents.iter().enumerate().map(|(number, body)| row(number, body.raw())).collect();
+        let shredded = shred(&self.schema, &rows);
+        self.overflow.merge(&shredded.overflow);
+        self.batches.push(shredded.batch);
+        self.documents.push(documents);
     }
-    table.reopen();
-    assert!(*table.table.version() == whole, "the checkpoint has the state of the commits");
-    table.check();
-    assert_eq!(table.table.version_at(7), Err(TableError::VersionGone { version: 7 }));
-    assert_eq!(table.table.version_at(9).unwrap().number, 9);
-    let history: Vec<u64> = table.table.history().unwrap().into_iter().map(|(number, _)| number).collect();
-    assert_eq!(history, [8, 9, 10]);
-}
 
-#[test]
-fn a_version_without_a_row_is_a_broken_invariant() {
-    let mut table = memory();
-    table.round(&puts(0..10, "first")).unwrap();
-    let former = table.items[&4].clone();
-    table.round(&[Change::Delete(4)]).unwrap();
-    table.items.insert(4, former.clone());
-    let refused = table.round(&[Change::Delete(4)]);
-    assert_eq!(refused, Err(TableError::RowNotFound { ordinal: 4, lsn: former.lsn }));
-    table.items.remove(&4);
-    table.reopen();
-    table.check();
-}
-
-#[test]
-fn one_of_two_writers_loses_for_good() {
-    let mut table = memory();
-    table.round(&puts(0..10, "first")).unwrap();
-    let mut other = Fixture {
-        table: open(&table),
-        items: table.items.clone(),
-        folders: table.folders.clone(),
-        options: table.options.clone(),
-        ..memory()
-    };
-    (other.lsn, other.seconds) = (table.lsn, table.seconds);
-    other.round(&puts(10..20, "other")).unwrap();
-    let lost = TableError::AnotherWriter { version: 2 };
-    assert_eq!(table.round(&puts(20..30, "late")), Err(lost.clone()));
-    assert_eq!(table.round(&puts(20..30, "late")), Err(lost));
-    other.check();
-}
-
-fn open(table: &Fixture) -> Table {
-    Table::open(&table.folders, table.location, table.options.clone()).unwrap().unwrap()
-}
-
-#[test]
-fn a_version_of_another_program_is_noticed() {
-    let store = MemoryStore::new();
-    let mut table = on(Arc::new(store.clone()), options());
-    table.round(&puts(0..10, "first")).unwrap();
-    let foreign = br#"{"commitInfo":{"timestamp":1,"operation":"WRITE"}}"#;
-    store.overwrite("_delta_log/00000000000000000002.json", foreign);
-    let another = TableError::AnotherWriter { version: 2 };
-    assert_eq!(table.round(&puts(10..20, "second")), Err(another.clone()));
-    let opened = Table::open(&table.folders, table.location, table.options.clone());
-    assert_eq!(opened.unwrap_err(), another);
-}
-
-#[test]
-fn key_files_are_rebuilt() {
-    let keys = MemoryStore::new();
-    let folders = fixture::folders(Arc::new(MemoryStore::new()), Arc::new(keys.clone()), 1);
-    let mut table = Fixture::create(folders, Location::Serving, 1, options());
-    for round in 0..4 {
-        table.round(&puts(round * 10..round * 10 + 10, "first")).unwrap();
+    /// Checks the laws for all rounds: the schema's text, the file, the way back.
+    pub fn check(&self) -> Result<(), String> {
+        let text = self.schema.delta();
+        let read = TableSchema::of_delta(&text, self.schema.mode(), self.schema.limits(), &self.exclude);
+        if read.as_ref() != Ok(&self.schema) {
+            return Err(format!("the schema's text reads as {read:?}"));
+        }
+        assert!(self.schema.property_count() <= self.schema.limits().properties);
+        let arrow: ArrayRef = Arc::new(StructArray::new_null(self.schema.arrow().fields().clone(), 0));
+        for (batch, documents) in self.batches.iter().zip(&self.documents) {
+            assert_eq!(batch.num_rows(), documents.len());
+            let columns: ArrayRef = Arc::new(StructArray::from(batch.clone()));
+            is_part(columns.data_type(), arrow.data_type())?;
+            if through_parquet(batch) != *batch {
+                return Err("the file holds other columns".to_owned());
+            }
+            for (number, body) in documents.iter().enumerate() {
+                self.check_document(batch, number, body)?;
+            }
+        }
+        self.check_whole_file(&columns_are_unique(&text)?)
     }
-    let files = keys.list("").unwrap();
-    assert_eq!(files.len(), 4);
-    keys.delete(&files[0].path).unwrap();
-    keys.overwrite(&files[1].path, b"");
-    let mut bytes = keys.read(&files[2].path).unwrap().to_vec();
-    bytes[5] ^= 1;
-    keys.overwrite(&files[2].path, &bytes);
-    table.reopen();
-    table.round(&puts(0..40, "second")).unwrap();
-    table.check();
+
+    /// All rounds in one file give back the same documents.
+    fn check_whole_file(&self, columns: &[String]) -> Result<(), String> {
+        let schemas: Vec<_> = self.batches.iter().map(RecordBatch::schema).collect();
+        let common = common_columns(&self.schema, schemas.iter().map(|schema| &**schema));
+        assert!(common.fields().len() <= columns.len());
+        let mut batches = Vec::new();
+        for (batch, documents) in self.batches.iter().zip(&self.documents) {
+            let whole = with_columns(batch, &common);
+            for (number, body) in documents.iter().enumerate() {
+                self.check_document(&whole, number, body)?;
+            }
+            batches.push(whole);
+        }
+        let rows = concat_batches(&common, &batches).map_err(|error| error.to_string())?;
+        if through_parquet(&rows) == rows { Ok(()) } else { Err("one file holds other columns".to_owned()) }
+    }
+
+    fn check_document(&self, batch: &RecordBatch, number: usize, body: &Body) -> Result<(), String> {
+        let mode = self.schema.mode();
+        let expected = normal_form_of(&self.schema, body.raw());
+        let document = document_of(&self.schema, batch, number).ok_or("no document")?;
+        let found = normal_form(mode, document.clone());
+        if format!("{found:?}") != format!("{expected:?}") {
+            return Err(format!("{body:?}\n gives\n {document:?}\n{found:?}\n not\n{expected:?}"));
+        }
+        let names: Vec<&str> = match &document {
+            Value::Object(members) => members.iter().map(|(name, _)| &**name).collect(),
+            _ => return Err("not an object".to_owned()),
+        };
+        let unique = names.iter().collect::<std::collections::BTreeSet<_>>().len();
+        if unique == names.len() { Ok(()) } else { Err(format!("a name twice: {names:?}")) }
+    }
 }
 
-#[test]
-fn files_end_at_their_sizes_and_hold_one_span() {
-    let sizes = Sizes { file_rows: 5_000, row_group_rows: 1_000, ..Sizes::default() };
-    let mut table = on(Arc::new(MemoryStore::new()), TableOptions { sizes, ..options() });
-    table.round(&puts(0..12_000, "first")).unwrap();
-    let rows: Vec<u64> = table.table.version().files.values().map(|file| file.rows()).collect();
-    assert_eq!((rows.len(), rows.iter().sum::<u64>()), (2, 12_000));
-    table.round(&(0..6_000).step_by(2).map(Change::Delete).collect::<Vec<_>>()).unwrap();
-    table.check();
+/// The names of the columns, which differ by more than case, at each level.
+fn columns_are_unique(schema: &str) -> Result<Vec<String>, String> {
+    fn check(json: &serde_json::Value) -> Result<Vec<String>, String> {
+        let mut names = Vec::new();
+        for field in json["fields"].as_array().into_iter().flatten() {
+            let name = field["name"].as_str().unwrap().to_owned();
+            if names.iter().any(|known: &String| known.to_lowercase() == name.to_lowercase()) {
+                return Err(format!("two columns {name}"));
+            }
+            if name.is_empty()
+                || name.contains([' ', ',', ';', '{', '}', '(', ')', '=', ':', '`', '"', '\n', '\t'])
+            {
+                return Err(format!("a column {name:?}"));
+            }
+            names.push(name);
+            check(&field["type"])?;
+            check(&field["type"]["elementType"])?;
+        }
+        Ok(names)
+    }
+    check(&serde_json::from_str(schema).unwrap())
+}
+
+pub fn row(number: usize, body: RawDocument<'_>) -> Row<'_> {
+    let ordinal = number as u64;
+    Row { rid: "rid", etag: "etag", timestamp_seconds: 1_700_000_000, lsn: 7 + ordinal, ordinal, body }
+}
+
+/// The value of JSON text, with numbers beyond 64 bits as doubles.
+pub fn json(text: &str) -> Value {
+    let limits = ParseLimits { nesting_max: 250, size_max_bytes: text.len(), ..ParseLimits::default() };
+    Value::from_json(text.as_bytes(), &limits).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+pub fn body(text: &str) -> Body {
+    json(text).to_body().unwrap()
+}
+
+/// A file's whole content, read back.
+pub fn through_parquet(batch: &RecordBatch) -> RecordBatch {
+    let file = parquet_file(batch);
+    let reader = ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(file)).unwrap();
+    let schema = reader.schema().clone();
+    let batches: Vec<RecordBatch> =
+        reader.with_batch_size(batch.num_rows().max(1)).build().unwrap().collect::<Result<_, _>>().unwrap();
+    assert!(batches.len() <= 1, "all rows are one batch");
+    let batch = batches.into_iter().next().unwrap_or_else(|| RecordBatch::new_empty(schema.clone()));
+    RecordBatch::try_new(
+        Arc::new(arrow_schema::Schema::new(schema.fields().clone())),
+        batch.columns().to_vec(),
+    )
+    .unwrap()
+}
+
+pub fn parquet_file(batch: &RecordBatch) -> Vec<u8> {
+    let level = ZstdLevel::try_new(1).unwrap();
+    let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
+    writer.write(batch).unwrap();
+    writer.into_inner().unwrap()
+}
+
+/// Whether statistics of a file would show that all values of a `long` column are doubles.
+fn is_exact(batch: &RecordBatch, path: &ColumnPath) -> bool {
+    let mut array: ArrayRef = Arc::new(StructArray::from(batch.clone()));
+    for name in &path.names {
+        let inner = match array.as_struct_opt() {
+            Some(columns) => columns.column_by_name(name).cloned(),
+            None => Some(array.as_list::<i32>().values().clone()),
+        };
+        let Some(inner) = inner else { return true };
+        array = inner;
+    }
+    let longs = array.as_primitive::<Int64Type>();
+    longs.iter().flatten().all(|long| long.unsigned_abs() <= EXACT_MAX.unsigned_abs())
+}
+
+/// Whether each column that a file has is one of the table's, with its exact type.
+fn is_part(part: &arrow_schema::DataType, whole: &arrow_schema::DataType) -> Result<(), String> {
+    use arrow_schema::DataType;
+    match (part, whole) {
+        (DataType::Struct(fields), DataType::Struct(all)) => {
+            if fields.is_empty() {
+                return Err("a struct without fields".to_owned());
+            }
+            let mut next = 0;
+            for field in fields {
+                let (at, known) = all.find(field.name()).ok_or_else(|| format!("no column {field}"))?;
+                if at < next {
+                    return Err(format!("{field} is not in the schema's order"));
+                }
+                next = at + 1;
+                is_part(field.data_type(), known.data_type())?;
+            }
+            Ok(())
+        }
+        (DataType::List(element), DataType::List(known)) => is_part(element.data_type(), known.data_type()),
+        (part, whole) if part == whole => Ok(()),
+        (part, whole) => Err(format!("{part} instead of {whole}")),
+    }
 }
