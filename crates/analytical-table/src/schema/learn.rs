@@ -1,7 +1,7 @@
 //! Inference: new columns from a chunk of documents, and widenings that its numbers want.
 //!
-//! One pass over the chunk finds whether a column is missing. Only then columns are made, with one pass for
-//! each depth, so that a limit is used up level by level and in document order. A `long` column made from
+//! One pass over the chunk finds the documents that lack a column. Columns are made from these, with one pass
+//! for each depth, so that a limit is used up level by level and in document order. A `long` column made from
 //! this chunk becomes `double` at the first number that `long` lacks; an older one is reported as a wanted
 //! widening. Structs and lists that got no part because of the limit are removed in the end.
 
@@ -30,7 +30,7 @@ pub struct Learned {
 
 impl TableSchema {
     /// Adds the columns that a chunk of documents makes.
-    pub fn learn<'a>(&mut self, documents: impl Iterator<Item = RawDocument<'a>> + Clone) -> Learned {
+    pub fn learn<'a>(&mut self, documents: impl Iterator<Item = RawDocument<'a>>) -> Learned {
         let before = self.property_count;
         let rules = Rules { mode: self.mode, limits: self.limits };
         let mut learner = Learner {
@@ -38,29 +38,30 @@ impl TableSchema {
             count: before,
             pass: Pass::Search,
             missing: usize::MAX,
+            is_incomplete: false,
             has_deeper: false,
             seen: Vec::new(),
             fresh: FxHashSet::default(),
             widenings: BTreeSet::new(),
         };
         let (fields, exclude) = (&mut self.fields, self.exclude.some());
-        for document in documents.clone() {
-            learner.object(fields, document, exclude, Place { depth: 1, path: None });
-            if learner.missing == 1 {
+        let incomplete: Vec<RawDocument<'a>> = if fields.is_empty() {
+            learner.missing = 1;
+            documents.collect()
+        } else {
+            documents.filter(|document| learner.is_incomplete(fields, *document, exclude)).collect()
+        };
+        for depth in learner.missing..=rules.limits.depth_max(rules.mode) {
+            learner.pass = Pass::Create { depth };
+            learner.has_deeper = false;
+            for document in &incomplete {
+                learner.object(fields, *document, exclude, Place { depth: 1, path: None });
+            }
+            if !learner.has_deeper {
                 break;
             }
         }
-        if learner.missing < usize::MAX {
-            for depth in learner.missing..=rules.limits.depth_max(rules.mode) {
-                learner.pass = Pass::Create { depth };
-                learner.has_deeper = false;
-                for document in documents.clone() {
-                    learner.object(fields, document, exclude, Place { depth: 1, path: None });
-                }
-                if !learner.has_deeper {
-                    break;
-                }
-            }
+        if !incomplete.is_empty() {
             fields.retain(|field| complete(&mut field.column_type));
         }
         self.property_count = self.fields.property_count();
@@ -105,6 +106,8 @@ struct Learner {
     pass: Pass,
     /// The least depth at which a column is missing.
     missing: usize,
+    /// The document that is searched has a value that makes a column.
+    is_incomplete: bool,
     /// A container at the depth of this pass has parts.
     has_deeper: bool,
     /// A stack of bit sets, one for each open object: fields that the object has had.
@@ -148,6 +151,18 @@ impl Place<'_> {
 }
 
 impl Learner {
+    /// Whether a document makes columns. Numbers in older columns are seen to on the way.
+    fn is_incomplete(
+        &mut self,
+        fields: &mut Fields,
+        document: RawDocument<'_>,
+        exclude: Option<&Exclusions>,
+    ) -> bool {
+        self.is_incomplete = false;
+        self.object(fields, document, exclude, Place { depth: 1, path: None });
+        self.is_incomplete
+    }
+
     fn object(
         &mut self,
         fields: &mut Fields,
@@ -232,7 +247,7 @@ impl Learner {
             return None;
         }
         if self.pass == Pass::Search {
-            self.missing = self.missing.min(depth);
+            self.note_missing(depth);
             return None;
         }
         if self.rules.mode.is_full_fidelity() {
@@ -245,10 +260,15 @@ impl Learner {
 
     fn may_create(&self, depth: usize) -> bool {
         let is_depth = match self.pass {
-            Pass::Search => depth < self.missing,
+            Pass::Search => depth < self.missing || !self.is_incomplete,
             Pass::Create { depth: of_pass } => depth == of_pass,
         };
         is_depth && self.count < self.rules.limits.properties
+    }
+
+    fn note_missing(&mut self, depth: usize) {
+        self.missing = self.missing.min(depth);
+        self.is_incomplete = true;
     }
 
     fn value(
@@ -272,7 +292,7 @@ impl Learner {
                     return;
                 }
                 if self.pass == Pass::Search {
-                    self.missing = place.depth;
+                    self.note_missing(place.depth);
                     return;
                 }
                 self.count += 1;

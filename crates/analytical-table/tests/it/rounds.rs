@@ -132,7 +132,9 @@ fn columns_are_unique(schema: &str) -> Result<Vec<String>, String> {
             }
             names.push(name);
             check(&field["type"])?;
-            check(&field["type"]["elementType"])?;
+        }
+        if let Some(element) = json.get("elementType") {
+            check(element)?;
         }
         Ok(names)
     }
