@@ -11,3 +11,4 @@ mod rounds;
 mod rows_properties;
 mod stores;
 mod table_rounds;
+mod widening;
