@@ -23,6 +23,8 @@ pub enum Reason {
     Empty,
     /// A kind of BSON without a member in full fidelity.
     Kind,
+    /// A property of the root with so many values for `_rest` that it is there as a whole.
+    Size,
 }
 
 /// Values in `_rest`.
@@ -49,9 +51,9 @@ pub(super) enum Step<'p> {
 }
 
 impl Reason {
-    pub const ALL: [Reason; 9] = {
+    pub const ALL: [Reason; 10] = {
         use Reason::*;
-        [Type, Number, Spelling, Reserved, Name, Properties, Levels, Empty, Kind]
+        [Type, Number, Spelling, Reserved, Name, Properties, Levels, Empty, Kind, Size]
     };
 
     /// The reason as metrics and the status show it.
@@ -66,6 +68,7 @@ impl Reason {
             Reason::Levels => "levels",
             Reason::Empty => "empty",
             Reason::Kind => "kind",
+            Reason::Size => "size",
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Rows to a batch of columns: one walk over each document.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow_array::builder::{Int64Builder, StringBuilder};
@@ -18,7 +19,7 @@ use super::rest::Rest;
 use super::row::Row;
 
 /// Bytes of the bodies of one batch, so that no column exceeds its 32-bit offsets.
-pub const BATCH_BYTES_MAX: usize = 256 * 1024 * 1024;
+pub const BATCH_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The columns of a batch of rows.
 #[derive(Debug, Clone)]
@@ -33,18 +34,27 @@ pub struct Shredded {
 pub fn shred(schema: &TableSchema, rows: &[Row<'_>]) -> Shredded {
     let bytes: usize = rows.iter().map(|row| row.body.as_bytes().len()).sum();
     assert!(bytes <= BATCH_BYTES_MAX, "a batch of at most {BATCH_BYTES_MAX} bytes");
-    let rules = Rules { mode: schema.mode(), limits: schema.limits() };
-    let mut shredder =
-        Shredder { rules, is_full_fidelity: rules.mode.is_full_fidelity(), rest: Rest::default() };
-    let mut root = ObjectColumn::new(schema.fields());
-    let mut system = SystemColumns::new(rows.len());
-    let exclude = schema.exclusions().some();
-    for (position, row) in rows.iter().enumerate() {
-        let id = shredder.root(&mut root, position, row.body, exclude);
-        system.append(row, id);
-        shredder.rest.take(|text| system.rest.append_option(text));
+    let mut shredder = Shredder::new(schema, BTreeSet::new());
+    let root = shredder.columns(schema, rows);
+    if shredder.too_long.is_empty() {
+        return root.shredded(shredder);
     }
-    Shredded { batch: system.batch(root, rows.len()), overflow: shredder.rest.overflow }
+    let mut shredder = Shredder::new(schema, shredder.too_long);
+    let root = shredder.columns(schema, rows);
+    assert!(shredder.too_long.is_empty(), "the texts of other properties are as long as before");
+    root.shredded(shredder)
+}
+
+struct Columns<'s> {
+    root: ObjectColumn<'s>,
+    system: SystemColumns,
+    rows: usize,
+}
+
+impl Columns<'_> {
+    fn shredded(self, shredder: Shredder) -> Shredded {
+        Shredded { batch: self.system.batch(self.root, self.rows), overflow: shredder.rest.overflow }
+    }
 }
 
 struct SystemColumns {
@@ -105,6 +115,10 @@ struct Shredder {
     rules: Rules,
     is_full_fidelity: bool,
     rest: Rest,
+    /// Properties of the root, by row and place in the document, that are kept whole in `_rest`.
+    whole: BTreeSet<(usize, usize)>,
+    /// Such properties, found now.
+    too_long: BTreeSet<(usize, usize)>,
 }
 
 /// A value to be put into a column.
@@ -119,6 +133,24 @@ struct Part<'a, 'p> {
 }
 
 impl Shredder {
+    fn new(schema: &TableSchema, whole: BTreeSet<(usize, usize)>) -> Shredder {
+        let rules = Rules { mode: schema.mode(), limits: schema.limits() };
+        let is_full_fidelity = rules.mode.is_full_fidelity();
+        Shredder { rules, is_full_fidelity, rest: Rest::new(), whole, too_long: BTreeSet::new() }
+    }
+
+    fn columns<'s>(&mut self, schema: &'s TableSchema, rows: &[Row<'_>]) -> Columns<'s> {
+        let mut root = ObjectColumn::new(schema.fields());
+        let mut system = SystemColumns::new(rows.len());
+        let exclude = schema.exclusions().some();
+        for (position, row) in rows.iter().enumerate() {
+            let id = self.root(&mut root, position, row.body, exclude);
+            system.append(row, id);
+            self.rest.take(|text| system.rest.append_option(text));
+        }
+        Columns { root, system, rows: rows.len() }
+    }
+
     /// Puts a document into the columns of the root. Returns its `id`.
     fn root<'a>(
         &mut self,
@@ -129,7 +161,7 @@ impl Shredder {
     ) -> Option<&'a str> {
         column.begin(position);
         let (mut next, mut id) = (0, None);
-        for element in document.elements() {
+        for (place, element) in document.elements().enumerate() {
             let (Some(name), Some(value)) = (element.name(), element.value()) else { break };
             if let ("id", RawValue::String(text)) = (name, value) {
                 id = Some(text);
@@ -137,9 +169,30 @@ impl Shredder {
             }
             let path = Path { parent: None, step: Step::Member(name) };
             let part = Part { element: &element, value, path: &path, exclude, depth: 1 };
+            if !self.whole.is_empty() && self.whole.contains(&(position, place)) {
+                self.whole_member(column, position, name, part);
+                continue;
+            }
+            let start = self.rest.begin(element.bytes().len());
             self.member(column, position, &mut next, name, part);
+            if self.rest.end(start) {
+                self.too_long.insert((position, place));
+            }
         }
         id
+    }
+
+    fn whole_member(
+        &mut self,
+        column: &mut ObjectColumn<'_>,
+        position: usize,
+        name: &str,
+        part: Part<'_, '_>,
+    ) {
+        let exclude = inner_exclusions(part.exclude, name).expect("an excluded member has no text");
+        let index = column.fields.find(name, &mut 0).expect("a member without a column has one text");
+        column.columns[index].fill(position + 1);
+        self.keep(Part { exclude, ..part }, Reason::Size);
     }
 
     fn object(
