@@ -102,8 +102,32 @@ impl BsonKind {
         ]
     };
 
+    #[inline]
     pub(crate) fn of_byte(byte: u8) -> Option<BsonKind> {
-        BsonKind::ALL.into_iter().find(|kind| *kind as u8 == byte)
+        Some(match byte {
+            kind::DOUBLE => BsonKind::Double,
+            kind::STRING => BsonKind::String,
+            kind::DOCUMENT => BsonKind::Document,
+            kind::ARRAY => BsonKind::Array,
+            kind::BINARY => BsonKind::Binary,
+            kind::UNDEFINED => BsonKind::Undefined,
+            kind::OBJECT_ID => BsonKind::ObjectId,
+            kind::BOOL => BsonKind::Bool,
+            kind::DATE => BsonKind::Date,
+            kind::NULL => BsonKind::Null,
+            kind::REGEX => BsonKind::Regex,
+            kind::DB_POINTER => BsonKind::DbPointer,
+            kind::CODE => BsonKind::Code,
+            kind::SYMBOL => BsonKind::Symbol,
+            kind::CODE_WITH_SCOPE => BsonKind::CodeWithScope,
+            kind::INT32 => BsonKind::Int32,
+            kind::TIMESTAMP => BsonKind::Timestamp,
+            kind::INT64 => BsonKind::Int64,
+            kind::DECIMAL128 => BsonKind::Decimal128,
+            kind::MAX_KEY => BsonKind::MaxKey,
+            kind::MIN_KEY => BsonKind::MinKey,
+            _ => return None,
+        })
     }
 }
 
@@ -212,6 +236,13 @@ impl<'a> RawElement<'a> {
         std::str::from_utf8(self.name).ok()
     }
 
+    /// The bytes of the name.
+    #[inline]
+    pub fn name_bytes(&self) -> &'a [u8] {
+        self.name
+    }
+
+    #[inline]
     pub fn kind(&self) -> Option<BsonKind> {
         BsonKind::of_byte(self.kind)
     }
