@@ -7,17 +7,16 @@
 use std::sync::Arc;
 
 use arrow_array::builder::{
-    BinaryBuilder, BooleanBuilder, Float64Builder, Int32Builder, Int64Builder, StringBuilder,
-    TimestampMicrosecondBuilder,
+    BinaryBuilder, BooleanBuilder, Float64Builder, Int32Builder, Int64Builder, TimestampMicrosecondBuilder,
 };
-use arrow_array::{Array, ArrayRef, ListArray, StructArray};
-use arrow_buffer::{NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_array::{Array, ArrayRef, ListArray, StringArray, StructArray};
+use arrow_buffer::{Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::Field as ArrowField;
 
 use crate::schema::{ColumnType, ELEMENT, Fields, Members, Scalar};
 
 pub(super) enum Column<'s> {
-    String(StringBuilder),
+    String(TextColumn),
     Boolean(BooleanBuilder),
     Integer(Int32Builder),
     Long(Int64Builder),
@@ -27,6 +26,13 @@ pub(super) enum Column<'s> {
     Object(ObjectColumn<'s>),
     List(ListColumn<'s>),
     Value(ValueColumn<'s>),
+}
+
+/// A column of strings, whose bytes are checked all at once in the end.
+pub(super) struct TextColumn {
+    offsets: Vec<i32>,
+    bytes: Vec<u8>,
+    validity: NullBufferBuilder,
 }
 
 pub(super) struct ObjectColumn<'s> {
@@ -72,7 +78,7 @@ impl<'s> Column<'s> {
 
     fn of_scalar(scalar: Scalar) -> Column<'s> {
         match scalar {
-            Scalar::String => Column::String(StringBuilder::with_capacity(0, 0)),
+            Scalar::String => Column::String(TextColumn::new()),
             Scalar::Boolean => Column::Boolean(BooleanBuilder::with_capacity(0)),
             Scalar::Integer => Column::Integer(Int32Builder::with_capacity(0)),
             Scalar::Long => Column::Long(Int64Builder::with_capacity(0)),
@@ -88,7 +94,7 @@ impl<'s> Column<'s> {
     pub fn len(&self) -> usize {
         use arrow_array::builder::ArrayBuilder as _;
         match self {
-            Column::String(builder) => builder.len(),
+            Column::String(column) => column.validity.len(),
             Column::Boolean(builder) => builder.len(),
             Column::Integer(builder) => builder.len(),
             Column::Long(builder) => builder.len(),
@@ -110,9 +116,10 @@ impl<'s> Column<'s> {
         }
     }
 
+    #[cold]
     fn append_nulls(&mut self, missing: usize) {
         match self {
-            Column::String(builder) => builder.append_nulls(missing),
+            Column::String(column) => column.append_nulls(missing),
             Column::Boolean(builder) => builder.append_nulls(missing),
             Column::Integer(builder) => builder.append_nulls(missing),
             Column::Long(builder) => builder.append_nulls(missing),
@@ -134,7 +141,7 @@ impl<'s> Column<'s> {
         self.fill(length);
         assert_eq!(self.len(), length, "a column has one value for each row");
         let array: ArrayRef = match self {
-            Column::String(mut builder) => Arc::new(builder.finish()),
+            Column::String(column) => Arc::new(column.finish()),
             Column::Boolean(mut builder) => Arc::new(builder.finish()),
             Column::Integer(mut builder) => Arc::new(builder.finish()),
             Column::Long(mut builder) => Arc::new(builder.finish()),
@@ -149,6 +156,36 @@ impl<'s> Column<'s> {
             }
         };
         (is_needed || array.null_count() < length).then_some(array)
+    }
+}
+
+impl TextColumn {
+    fn new() -> TextColumn {
+        TextColumn { offsets: vec![0], bytes: Vec::new(), validity: NullBufferBuilder::new(0) }
+    }
+
+    #[inline]
+    pub fn append(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.validity.append_non_null();
+        self.offsets.push(self.end());
+    }
+
+    fn append_nulls(&mut self, missing: usize) {
+        self.validity.append_n_nulls(missing);
+        let end = self.end();
+        self.offsets.resize(self.offsets.len() + missing, end);
+    }
+
+    #[inline]
+    fn end(&self) -> i32 {
+        i32::try_from(self.bytes.len()).expect("a batch is shorter than 2 GB")
+    }
+
+    fn finish(self) -> StringArray {
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(self.offsets));
+        StringArray::try_new(offsets, Buffer::from_vec(self.bytes), self.validity.build())
+            .expect("strings of a valid document are UTF-8")
     }
 }
 

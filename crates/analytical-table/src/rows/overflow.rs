@@ -46,7 +46,8 @@ pub(super) struct Path<'p> {
 
 #[derive(Clone, Copy)]
 pub(super) enum Step<'p> {
-    Member(&'p str),
+    /// A name, which is UTF-8.
+    Member(&'p [u8]),
     Element(usize),
 }
 
@@ -125,7 +126,7 @@ impl Path<'_> {
             }
             Step::Element(_) => out.push_str("[]"),
             Step::Member(name) => {
-                for character in name.chars() {
+                for character in String::from_utf8_lossy(name).chars() {
                     match character {
                         '~' => out.push_str("~0"),
                         '/' => out.push_str("~1"),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::builder::{Int64Builder, StringBuilder};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{Field as ArrowField, Schema};
-use shardlake_document::{NonJson, RawArray, RawDocument, RawElement, RawValue};
+use shardlake_document::{BsonKind, NonJson, RawArray, RawDocument, RawElement, RawValue};
 
 use crate::schema::{
     Exclusions, Member, Rules, SchemaLimits, TableSchema, binary_of, double_of_long, inner_exclusions,
@@ -125,11 +125,18 @@ struct Shredder {
 #[derive(Clone, Copy)]
 struct Part<'a, 'p> {
     element: &'p RawElement<'a>,
-    value: RawValue<'a>,
     path: &'p Path<'p>,
     exclude: Option<&'p Exclusions>,
     /// Properties of the root have depth 1.
     depth: usize,
+}
+
+impl<'a> Part<'a, '_> {
+    /// Damaged bytes are shown as null.
+    #[inline]
+    fn value(&self) -> RawValue<'a> {
+        self.element.value().unwrap_or(RawValue::Null)
+    }
 }
 
 impl Shredder {
@@ -162,19 +169,20 @@ impl Shredder {
         column.begin(position);
         let (mut next, mut id) = (0, None);
         for (place, element) in document.elements().enumerate() {
-            let (Some(name), Some(value)) = (element.name(), element.value()) else { break };
-            if let ("id", RawValue::String(text)) = (name, value) {
+            if element.name_bytes() == b"id"
+                && let Some(RawValue::String(text)) = element.value()
+            {
                 id = Some(text);
                 continue;
             }
-            let path = Path { parent: None, step: Step::Member(name) };
-            let part = Part { element: &element, value, path: &path, exclude, depth: 1 };
+            let path = Path { parent: None, step: Step::Member(element.name_bytes()) };
+            let part = Part { element: &element, path: &path, exclude, depth: 1 };
             if !self.whole.is_empty() && self.whole.contains(&(position, place)) {
-                self.whole_member(column, position, name, part);
+                self.whole_member(column, position, part);
                 continue;
             }
             let start = self.rest.begin(element.bytes().len());
-            self.member(column, position, &mut next, name, part);
+            self.member(column, position, &mut next, part);
             if self.rest.end(start) {
                 self.too_long.insert((position, place));
             }
@@ -182,15 +190,10 @@ impl Shredder {
         id
     }
 
-    fn whole_member(
-        &mut self,
-        column: &mut ObjectColumn<'_>,
-        position: usize,
-        name: &str,
-        part: Part<'_, '_>,
-    ) {
-        let exclude = inner_exclusions(part.exclude, name).expect("an excluded member has no text");
-        let index = column.fields.find(name, &mut 0).expect("a member without a column has one text");
+    fn whole_member(&mut self, column: &mut ObjectColumn<'_>, position: usize, part: Part<'_, '_>) {
+        let exclude = inner_exclusions(part.exclude, part.element).expect("an excluded member has no text");
+        let index = column.fields.find(part.element.name_bytes(), &mut 0);
+        let index = index.expect("a member without a column has one text");
         column.columns[index].fill(position + 1);
         self.keep(Part { exclude, ..part }, Reason::Size);
     }
@@ -205,16 +208,10 @@ impl Shredder {
         column.begin(position);
         let mut next = 0;
         for element in document.elements() {
-            let (Some(name), Some(value)) = (element.name(), element.value()) else { break };
-            let path = Path { parent: Some(whole.path), step: Step::Member(name) };
-            let part = Part {
-                element: &element,
-                value,
-                path: &path,
-                exclude: whole.exclude,
-                depth: whole.depth + 1,
-            };
-            self.member(column, position, &mut next, name, part);
+            let path = Path { parent: Some(whole.path), step: Step::Member(element.name_bytes()) };
+            let part =
+                Part { element: &element, path: &path, exclude: whole.exclude, depth: whole.depth + 1 };
+            self.member(column, position, &mut next, part);
         }
     }
 
@@ -225,17 +222,19 @@ impl Shredder {
         column: &mut ObjectColumn<'_>,
         position: usize,
         next: &mut usize,
-        name: &str,
         part: Part<'_, '_>,
     ) {
-        let Some(exclude) = inner_exclusions(part.exclude, name) else { return };
+        let Some(exclude) = inner_exclusions(part.exclude, part.element) else { return };
         let part = Part { exclude, ..part };
-        match column.fields.find(name, next) {
-            Some(index) if column.columns[index].len() <= position => {
-                self.value(&mut column.columns[index], position, part);
+        match column.fields.find(part.element.name_bytes(), next) {
+            Some(index) => {
+                let column = &mut column.columns[index];
+                if column.len() > position {
+                    return self.keep(part, Reason::Spelling);
+                }
+                self.value(column, position, part);
             }
-            Some(_) => self.keep(part, Reason::Spelling),
-            None => self.without_column(name, part),
+            None => self.without_column(part.element.name().unwrap_or_default(), part),
         }
     }
 
@@ -249,15 +248,9 @@ impl Shredder {
         let start = column.begin(position);
         let mut count = 0;
         for element in array.elements() {
-            let Some(value) = element.value() else { break };
             let path = Path { parent: Some(whole.path), step: Step::Element(count) };
-            let part = Part {
-                element: &element,
-                value,
-                path: &path,
-                exclude: whole.exclude,
-                depth: whole.depth + 1,
-            };
+            let part =
+                Part { element: &element, path: &path, exclude: whole.exclude, depth: whole.depth + 1 };
             self.value(&mut column.element, start + count, part);
             count += 1;
         }
@@ -266,12 +259,14 @@ impl Shredder {
 
     fn value(&mut self, column: &mut Column<'_>, position: usize, part: Part<'_, '_>) {
         column.fill(position);
-        match (&mut *column, part.value) {
-            (Column::String(builder), RawValue::String(text)) => builder.append_value(text),
+        if let (Column::String(column), Some(text)) = (&mut *column, text_bytes(part.element)) {
+            return column.append(text);
+        }
+        match (&mut *column, part.value()) {
             (Column::Long(builder), RawValue::Int(number)) => builder.append_value(number),
             (Column::Double(builder), RawValue::Double(number)) => builder.append_value(number),
             (Column::Boolean(builder), RawValue::Bool(value)) => builder.append_value(value),
-            (Column::Value(column), _) => self.full_value(column, position, part),
+            (Column::Value(column), value) => self.full_value(column, position, value, part),
             (Column::Object(column), RawValue::Object(document)) => {
                 self.object(column, position, document, part);
             }
@@ -297,8 +292,14 @@ impl Shredder {
     }
 
     /// Puts a value into the member for its type.
-    fn full_value(&mut self, column: &mut ValueColumn<'_>, position: usize, part: Part<'_, '_>) {
-        let member = member_of(self.rules.mode, part.element, &part.value);
+    fn full_value(
+        &mut self,
+        column: &mut ValueColumn<'_>,
+        position: usize,
+        value: RawValue<'_>,
+        part: Part<'_, '_>,
+    ) {
+        let member = member_of(self.rules.mode, part.element, &value);
         let Some((member, index)) = member.and_then(|member| Some((member, column.members.find(member)?)))
         else {
             column.skip(position);
@@ -307,7 +308,7 @@ impl Shredder {
         column.begin(position);
         let inner = &mut column.columns[index];
         inner.fill(position);
-        match (inner, part.value, member) {
+        match (inner, value, member) {
             (Column::Double(builder), RawValue::Int(number), _) => {
                 builder.append_value(double_of_long(number).expect("other integers are `int64`"));
             }
@@ -319,7 +320,7 @@ impl Shredder {
             }
             (Column::Boolean(builder), RawValue::Null, _) => builder.append_value(true),
             (Column::String(builder), RawValue::NonJson(value), _) => {
-                builder.append_value(shown_text(value, member));
+                builder.append(shown_text(value, member).as_bytes());
             }
             (Column::Timestamp(builder), RawValue::NonJson(value), _) => {
                 builder.append_value(microseconds_of(&value).expect("other dates have no member"));
@@ -339,7 +340,7 @@ impl Shredder {
     }
 
     fn reason(&self, name: &str, part: &Part<'_, '_>) -> Reason {
-        let makes = |rules: Rules| rules.makes_column(part.element, &part.value, part.exclude, part.depth);
+        let makes = |rules: Rules| rules.makes_column(part.element, part.exclude, part.depth);
         let deep = SchemaLimits { levels: usize::MAX, ..self.rules.limits };
         match () {
             () if part.depth == 1 && is_system_column(name) => Reason::Reserved,
@@ -347,7 +348,7 @@ impl Shredder {
             () if makes(self.rules) => Reason::Properties,
             () if makes(Rules { limits: deep, ..self.rules }) => Reason::Levels,
             () if self.is_full_fidelity
-                && member_of(self.rules.mode, part.element, &part.value).is_none() =>
+                && member_of(self.rules.mode, part.element, &part.value()).is_none() =>
             {
                 Reason::Kind
             }
@@ -357,10 +358,21 @@ impl Shredder {
 
     /// Writes a value to `_rest`. Null is as missing in well-defined mode.
     fn keep(&mut self, part: Part<'_, '_>, reason: Reason) {
-        if self.is_full_fidelity || !matches!(part.value, RawValue::Null) {
-            self.rest.add(part.path, part.value, part.exclude, reason);
+        let value = part.value();
+        if self.is_full_fidelity || !matches!(value, RawValue::Null) {
+            self.rest.add(part.path, value, part.exclude, reason);
         }
     }
+}
+
+/// The bytes of a string, without the length before and the zero after them. The column checks them.
+#[inline]
+fn text_bytes<'a>(element: &RawElement<'a>) -> Option<&'a [u8]> {
+    if element.kind() != Some(BsonKind::String) {
+        return None;
+    }
+    let bytes = element.bytes();
+    bytes.get(4..bytes.len().checked_sub(1)?)
 }
 
 /// The text of an ObjectId or a decimal.

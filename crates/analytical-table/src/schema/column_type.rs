@@ -104,19 +104,20 @@ impl Fields {
         self.list.iter().position(|field| field.column == column)
     }
 
-    /// The field of a member. Members of most documents are in the order of the fields, so the field after
-    /// the last one found is tried before the look-up.
+    /// The field of a member, by the bytes of its name. Members of most documents are in the order of the
+    /// fields, so the field after the last one found is tried before the look-up.
     #[inline]
-    pub fn find(&self, name: &str, next: &mut usize) -> Option<usize> {
+    pub fn find(&self, name: &[u8], next: &mut usize) -> Option<usize> {
         let index = match self.list.get(*next) {
-            Some(field) if field.property == name => *next,
+            Some(field) if field.property.as_bytes() == name => *next,
             _ => self.look_up(name)?,
         };
         *next = index + 1;
         Some(index)
     }
 
-    fn look_up(&self, name: &str) -> Option<usize> {
+    fn look_up(&self, name: &[u8]) -> Option<usize> {
+        let name = std::str::from_utf8(name).ok()?;
         self.by_property.get(name).or_else(|| self.by_lower_case.get(&*lower_case(name))).copied()
     }
 

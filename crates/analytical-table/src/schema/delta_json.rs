@@ -103,7 +103,7 @@ impl Reader {
         for field in fields {
             let column = text(field, "name")?.to_owned();
             let property = field["metadata"][PROPERTY].as_str().unwrap_or(&column).to_owned();
-            if read.find(&property, &mut 0).is_some() {
+            if read.find(property.as_bytes(), &mut 0).is_some() {
                 return Err(SchemaError(format!("two columns of one name: {column}")));
             }
             let column_type = self.value(&field["type"])?;

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use rustc_hash::FxHashSet;
-use shardlake_document::{RawArray, RawDocument, RawElement, RawValue};
+use shardlake_document::{BsonKind, RawArray, RawDocument, RawElement, RawValue};
 
 use super::arrow_types::ELEMENT;
 use super::column_path::ColumnPath;
@@ -173,34 +173,51 @@ impl Learner {
         let base = self.seen.len();
         let mut next = 0;
         for element in document.elements() {
-            let (Some(name), Some(value)) = (element.name(), element.value()) else { break };
-            if matches!(value, RawValue::Null) && !self.rules.mode.is_full_fidelity() {
+            if element.kind() == Some(BsonKind::Null) && !self.rules.mode.is_full_fidelity() {
                 continue;
             }
-            let Some(inner) = inner_exclusions(exclude, name) else { continue };
-            let (index, is_new) = match fields.find(name, &mut next) {
-                Some(index) => (index, false),
-                None => {
-                    if !self.may_create(place.depth) || !self.rules.allows_name(name, place.depth) {
-                        continue;
-                    }
-                    match self.create(&element, &value, inner, place.depth) {
-                        Some(column_type) => (fields.push(name, column_type), true),
-                        None => continue,
-                    }
+            let found = fields.find(element.name_bytes(), &mut next);
+            if let Some(index) = found
+                && is_plain(&fields.get(index).column_type, &element)
+            {
+                if fields.get(index).column_type == ColumnType::Scalar(Scalar::Long) {
+                    self.see(base, index);
                 }
+                continue;
+            }
+            let Some(exclude) = inner_exclusions(exclude, &element) else { continue };
+            let created = match found {
+                Some(_) => None,
+                None => self.create_field(fields, &element, exclude, place.depth),
             };
+            let Some(index) = found.or(created) else { continue };
             if self.see(base, index) {
                 continue;
             }
             let step = Step { parent: place.path, index };
             let place = Place { depth: place.depth, path: Some(&step) };
-            if is_new {
-                self.note_fresh(&fields.get(index).column_type, place);
+            let column_type = &mut fields.get_mut(index).column_type;
+            if created.is_some() {
+                self.note_fresh(column_type, place);
             }
-            self.value(&mut fields.get_mut(index).column_type, &element, &value, inner, place);
+            self.value(column_type, &element, exclude, place);
         }
         self.seen.truncate(base);
+    }
+
+    fn create_field(
+        &mut self,
+        fields: &mut Fields,
+        element: &RawElement<'_>,
+        exclude: Option<&Exclusions>,
+        depth: usize,
+    ) -> Option<usize> {
+        if !self.may_create(depth) {
+            return None;
+        }
+        let name = element.name().filter(|name| self.rules.allows_name(name, depth))?;
+        let column_type = self.create(element, exclude, depth)?;
+        Some(fields.push(name, column_type))
     }
 
     /// Notes a field of an open object. Returns whether the object has had it, in another spelling.
@@ -222,15 +239,14 @@ impl Learner {
         place: Place<'_>,
     ) {
         for element in array.elements() {
-            let Some(value) = element.value() else { break };
             if element_type.is_none() {
-                *element_type = self.create(&element, &value, exclude, place.depth).map(Box::new);
+                *element_type = self.create(&element, exclude, place.depth).map(Box::new);
                 if let Some(element_type) = element_type {
                     self.note_fresh(element_type, place);
                 }
             }
             if let Some(element_type) = element_type {
-                self.value(element_type, &element, &value, exclude, place);
+                self.value(element_type, &element, exclude, place);
             }
         }
     }
@@ -239,11 +255,10 @@ impl Learner {
     fn create(
         &mut self,
         element: &RawElement<'_>,
-        value: &RawValue<'_>,
         exclude: Option<&Exclusions>,
         depth: usize,
     ) -> Option<ColumnType> {
-        if !self.may_create(depth) || !self.rules.makes_column(element, value, exclude, depth) {
+        if !self.may_create(depth) || !self.rules.makes_column(element, exclude, depth) {
             return None;
         }
         if self.pass == Pass::Search {
@@ -255,7 +270,7 @@ impl Learner {
             return Some(ColumnType::Value(Members::default()));
         }
         self.count += 1;
-        begun_type(value)
+        begun_type(&element.value()?)
     }
 
     fn may_create(&self, depth: usize) -> bool {
@@ -275,20 +290,20 @@ impl Learner {
         &mut self,
         column_type: &mut ColumnType,
         element: &RawElement<'_>,
-        value: &RawValue<'_>,
         exclude: Option<&Exclusions>,
         place: Place<'_>,
     ) {
         let ColumnType::Value(members) = column_type else {
-            return self.part(column_type, value, exclude, place);
+            return self.part(column_type, element, exclude, place);
         };
-        let Some(member) = member_of(self.rules.mode, element, value) else { return };
+        let Some(member) = element.value().and_then(|value| member_of(self.rules.mode, element, &value))
+        else {
+            return;
+        };
         let index = match members.find(member) {
             Some(index) => index,
             None => {
-                if !self.may_create(place.depth)
-                    || !self.rules.makes_column(element, value, exclude, place.depth)
-                {
+                if !self.may_create(place.depth) || !self.rules.makes_column(element, exclude, place.depth) {
                     return;
                 }
                 if self.pass == Pass::Search {
@@ -300,25 +315,29 @@ impl Learner {
             }
         };
         if matches!(member, Member::Object | Member::Array) {
-            self.part(members.get_mut(index), value, exclude, place);
+            self.part(members.get_mut(index), element, exclude, place);
         }
     }
 
     fn part(
         &mut self,
         column_type: &mut ColumnType,
-        value: &RawValue<'_>,
+        element: &RawElement<'_>,
         exclude: Option<&Exclusions>,
         place: Place<'_>,
     ) {
+        if is_plain(column_type, element) {
+            return;
+        }
+        let Some(value) = element.value() else { return };
         match (&mut *column_type, value) {
-            (ColumnType::Scalar(Scalar::Long), RawValue::Double(number)) if !is_whole(*number) => {
+            (ColumnType::Scalar(Scalar::Long), RawValue::Double(number)) if !is_whole(number) => {
                 if self.wants_double(place) {
                     *column_type = ColumnType::Scalar(Scalar::Double);
                 }
             }
             (ColumnType::Object(fields), RawValue::Object(document)) => {
-                self.inside(place, |learner, place| learner.object(fields, *document, exclude, place));
+                self.inside(place, |learner, place| learner.object(fields, document, exclude, place));
             }
             (ColumnType::Object(fields), RawValue::NonJson(value)) => {
                 self.inside(place, |learner, place| {
@@ -328,7 +347,7 @@ impl Learner {
             (ColumnType::List(element), RawValue::Array(array)) => {
                 self.inside(place, |learner, place| {
                     let step = Step { parent: place.path, index: ELEMENT_INDEX };
-                    learner.array(element, *array, exclude, Place { path: Some(&step), ..place });
+                    learner.array(element, array, exclude, Place { path: Some(&step), ..place });
                 });
             }
             _ => {}
@@ -359,6 +378,16 @@ impl Learner {
             return;
         }
         walk(self, Place { depth: place.depth + 1, path: place.path });
+    }
+}
+
+/// Whether a value neither makes nor changes a column, by its kind alone.
+#[inline]
+fn is_plain(column_type: &ColumnType, element: &RawElement<'_>) -> bool {
+    match column_type {
+        ColumnType::Scalar(Scalar::Long) => element.kind() != Some(BsonKind::Double),
+        ColumnType::Scalar(_) => true,
+        _ => false,
     }
 }
 

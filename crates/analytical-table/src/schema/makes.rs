@@ -33,29 +33,20 @@ impl Rules {
         depth <= self.limits.depth_max(self.mode)
     }
 
-    pub fn makes_column(
-        &self,
-        element: &RawElement<'_>,
-        value: &RawValue<'_>,
-        exclude: Option<&Exclusions>,
-        depth: usize,
-    ) -> bool {
+    pub fn makes_column(&self, element: &RawElement<'_>, exclude: Option<&Exclusions>, depth: usize) -> bool {
+        let Some(value) = element.value() else { return false };
         if !self.fits_depth(depth) {
             return false;
         }
         let is_full = self.mode.is_full_fidelity();
-        if is_full && member_of(self.mode, element, value).is_none() {
-            return false;
-        }
-        match value {
-            RawValue::Null => is_full,
-            RawValue::Object(document) => self.makes_struct(*document, exclude, depth + 1),
-            RawValue::Array(array) => self.makes_list(*array, exclude, depth + 1),
-            RawValue::NonJson(value) if !is_full => {
+        let member = if is_full { member_of(self.mode, element, &value) } else { Some(Member::Object) };
+        match (value, member) {
+            (_, None) => false,
+            (RawValue::Null, _) => is_full,
+            (RawValue::Object(document), _) => self.makes_struct(document, exclude, depth + 1),
+            (RawValue::Array(array), _) => self.makes_list(array, exclude, depth + 1),
+            (RawValue::NonJson(value), Some(Member::Object)) => {
                 self.makes_struct(value.shown().raw(), exclude, depth + 1)
-            }
-            RawValue::NonJson(shown) if member_of(self.mode, element, value) == Some(Member::Object) => {
-                self.makes_struct(shown.shown().raw(), exclude, depth + 1)
             }
             _ => true,
         }
@@ -64,25 +55,24 @@ impl Rules {
     fn makes_struct(&self, document: RawDocument<'_>, exclude: Option<&Exclusions>, depth: usize) -> bool {
         self.fits_depth(depth)
             && document.elements().any(|element| {
-                let (Some(name), Some(value)) = (element.name(), element.value()) else { return false };
-                let Some(inner) = inner_exclusions(exclude, name) else { return false };
-                self.allows_name(name, depth) && self.makes_column(&element, &value, inner, depth)
+                let Some(name) = element.name() else { return false };
+                let Some(inner) = inner_exclusions(exclude, &element) else { return false };
+                self.allows_name(name, depth) && self.makes_column(&element, inner, depth)
             })
     }
 
     fn makes_list(&self, array: RawArray<'_>, exclude: Option<&Exclusions>, depth: usize) -> bool {
-        self.fits_depth(depth)
-            && array.elements().any(|element| {
-                let Some(value) = element.value() else { return false };
-                self.makes_column(&element, &value, exclude, depth)
-            })
+        self.fits_depth(depth) && array.elements().any(|element| self.makes_column(&element, exclude, depth))
     }
 }
 
 /// The exclusions inside of a member; `None` if the member is excluded itself.
 #[inline]
-pub fn inner_exclusions<'e>(exclude: Option<&'e Exclusions>, name: &str) -> Option<Option<&'e Exclusions>> {
-    let Some(exclude) = exclude else { return Some(None) };
+pub fn inner_exclusions<'e>(
+    exclude: Option<&'e Exclusions>,
+    element: &RawElement<'_>,
+) -> Option<Option<&'e Exclusions>> {
+    let (Some(exclude), Some(name)) = (exclude, element.name()) else { return Some(None) };
     match exclude.member(name) {
         Excluded::No => Some(None),
         Excluded::Inside(inner) => Some(Some(inner)),
