@@ -6,7 +6,7 @@
 //! | `shred.rs` | rows to a batch of columns: one walk over each document |
 //! | `columns.rs` | columns while they grow |
 //! | `rest.rs`, `overflow.rs` | values that columns cannot hold: the text of `_rest`, counts by reason |
-//! | `document.rs` | a row of a batch back to its document |
+//! | `document.rs` | rows of a batch back to documents |
 //! | `normal.rs` | the normal form in which documents are compared |
 //! | `cast.rs` | a column of a batch from `long` to `double` |
 //! | `align.rs` | batches of one file with the same columns |
@@ -26,7 +26,7 @@ mod shred;
 
 pub use align::{common_columns, with_columns};
 pub use cast::with_doubles;
-pub use document::document_of;
+pub use document::{Documents, document_of};
 pub use normal::{normal_form, normal_form_of};
 pub use overflow::{Overflow, Reason};
 pub use row::Row;

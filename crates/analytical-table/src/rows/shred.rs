@@ -262,11 +262,13 @@ impl Shredder {
         if let (Column::String(column), Some(text)) = (&mut *column, text_bytes(part.element)) {
             return column.append(text);
         }
+        if let Column::Value(column) = column {
+            return self.full_value(column, position, part);
+        }
         match (&mut *column, part.value()) {
             (Column::Long(builder), RawValue::Int(number)) => builder.append_value(number),
             (Column::Double(builder), RawValue::Double(number)) => builder.append_value(number),
             (Column::Boolean(builder), RawValue::Bool(value)) => builder.append_value(value),
-            (Column::Value(column), value) => self.full_value(column, position, value, part),
             (Column::Object(column), RawValue::Object(document)) => {
                 self.object(column, position, document, part);
             }
@@ -292,14 +294,8 @@ impl Shredder {
     }
 
     /// Puts a value into the member for its type.
-    fn full_value(
-        &mut self,
-        column: &mut ValueColumn<'_>,
-        position: usize,
-        value: RawValue<'_>,
-        part: Part<'_, '_>,
-    ) {
-        let member = member_of(self.rules.mode, part.element, &value);
+    fn full_value(&mut self, column: &mut ValueColumn<'_>, position: usize, part: Part<'_, '_>) {
+        let member = member_of(self.rules.mode, part.element);
         let Some((member, index)) = member.and_then(|member| Some((member, column.members.find(member)?)))
         else {
             column.skip(position);
@@ -307,28 +303,31 @@ impl Shredder {
         };
         column.begin(position);
         let inner = &mut column.columns[index];
+        if matches!(member, Member::String | Member::Bool | Member::Object | Member::Array) {
+            return self.value(inner, position, part);
+        }
         inner.fill(position);
-        match (inner, value, member) {
-            (Column::Double(builder), RawValue::Int(number), _) => {
+        match (inner, part.value()) {
+            (Column::Double(builder), RawValue::Int(number)) => {
                 builder.append_value(double_of_long(number).expect("other integers are `int64`"));
             }
-            (Column::Double(builder), RawValue::NonJson(number), _) => {
+            (Column::Double(builder), RawValue::NonJson(number)) => {
                 builder.append_value(number.number().expect("a double that is not finite"));
             }
-            (Column::Integer(builder), RawValue::Int(number), _) => {
+            (Column::Integer(builder), RawValue::Int(number)) => {
                 builder.append_value(i32::try_from(number).expect("four bytes"));
             }
-            (Column::Boolean(builder), RawValue::Null, _) => builder.append_value(true),
-            (Column::String(builder), RawValue::NonJson(value), _) => {
-                builder.append(shown_text(value, member).as_bytes());
+            (Column::Boolean(builder), RawValue::Null) => builder.append_value(true),
+            (Column::String(column), RawValue::NonJson(value)) => {
+                column.append(shown_text(value, member).as_bytes());
             }
-            (Column::Timestamp(builder), RawValue::NonJson(value), _) => {
+            (Column::Timestamp(builder), RawValue::NonJson(value)) => {
                 builder.append_value(microseconds_of(&value).expect("other dates have no member"));
             }
-            (Column::Binary(builder), RawValue::NonJson(value), _) => {
+            (Column::Binary(builder), RawValue::NonJson(value)) => {
                 builder.append_value(binary_of(&value).expect("other subtypes have no member"));
             }
-            (inner, ..) => self.value(inner, position, part),
+            (inner, _) => self.value(inner, position, part),
         }
     }
 
@@ -347,11 +346,7 @@ impl Shredder {
             () if !self.rules.fits_name(name) => Reason::Name,
             () if makes(self.rules) => Reason::Properties,
             () if makes(Rules { limits: deep, ..self.rules }) => Reason::Levels,
-            () if self.is_full_fidelity
-                && member_of(self.rules.mode, part.element, &part.value()).is_none() =>
-            {
-                Reason::Kind
-            }
+            () if self.is_full_fidelity && member_of(self.rules.mode, part.element).is_none() => Reason::Kind,
             () => Reason::Empty,
         }
     }

@@ -296,10 +296,7 @@ impl Learner {
         let ColumnType::Value(members) = column_type else {
             return self.part(column_type, element, exclude, place);
         };
-        let Some(member) = element.value().and_then(|value| member_of(self.rules.mode, element, &value))
-        else {
-            return;
-        };
+        let Some(member) = member_of(self.rules.mode, element) else { return };
         let index = match members.find(member) {
             Some(index) => index,
             None => {

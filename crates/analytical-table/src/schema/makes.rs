@@ -39,7 +39,7 @@ impl Rules {
             return false;
         }
         let is_full = self.mode.is_full_fidelity();
-        let member = if is_full { member_of(self.mode, element, &value) } else { Some(Member::Object) };
+        let member = if is_full { member_of(self.mode, element) } else { Some(Member::Object) };
         match (value, member) {
             (_, None) => false,
             (RawValue::Null, _) => is_full,

@@ -10,28 +10,38 @@ use super::table_schema::SchemaMode;
 const DATES: std::ops::RangeInclusive<i64> = -62_135_596_800_000..=253_402_300_799_999;
 
 /// The member for a value; `None` for kinds of BSON that have none.
-pub fn member_of(mode: SchemaMode, element: &RawElement<'_>, value: &RawValue<'_>) -> Option<Member> {
+pub fn member_of(mode: SchemaMode, element: &RawElement<'_>) -> Option<Member> {
     let is_mongo = mode == SchemaMode::FullFidelity { is_mongo: true };
+    Some(match element.kind()? {
+        BsonKind::String => Member::String,
+        BsonKind::Document => Member::Object,
+        BsonKind::Array => Member::Array,
+        BsonKind::Bool => Member::Bool,
+        BsonKind::Null => Member::Null,
+        BsonKind::Int32 => {
+            if is_mongo {
+                Member::Int32
+            } else {
+                Member::Num
+            }
+        }
+        BsonKind::Int64 if is_mongo => Member::Int64,
+        BsonKind::Double if is_mongo => Member::Float64,
+        _ => return of_value(is_mongo, element.value()?),
+    })
+}
+
+fn of_value(is_mongo: bool, value: RawValue<'_>) -> Option<Member> {
     Some(match value {
-        RawValue::Null => Member::Null,
-        RawValue::Bool(_) => Member::Bool,
-        RawValue::Int(_) if is_mongo && element.bytes().len() == 4 => Member::Int32,
-        RawValue::Int(_) if is_mongo => Member::Int64,
-        RawValue::Int(value) if double_of_long(*value).is_some() => Member::Num,
-        RawValue::Int(_) => Member::Int64,
-        RawValue::Double(_) if is_mongo => Member::Float64,
-        RawValue::Double(_) => Member::Num,
-        RawValue::String(_) => Member::String,
-        RawValue::Array(_) => Member::Array,
-        RawValue::Object(_) => Member::Object,
-        RawValue::NonJson(value) if is_mongo => return of_non_json(value),
+        RawValue::Int(value) if double_of_long(value).is_none() => Member::Int64,
+        RawValue::NonJson(value) if is_mongo => return of_non_json(&value),
         RawValue::NonJson(_) => Member::Object,
+        _ => Member::Num,
     })
 }
 
 fn of_non_json(value: &NonJson<'_>) -> Option<Member> {
     Some(match value.kind()? {
-        BsonKind::Double => Member::Float64,
         BsonKind::ObjectId => Member::ObjectId,
         BsonKind::Decimal128 => Member::Decimal128,
         BsonKind::Binary => {

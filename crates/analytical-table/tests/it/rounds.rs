@@ -12,8 +12,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use shardlake_analytical_table::rows::{
-    Overflow, Row, common_columns, document_of, normal_form, normal_form_of, shred, with_columns,
-    with_doubles,
+    Documents, Overflow, Row, common_columns, normal_form, normal_form_of, shred, with_columns, with_doubles,
 };
 use shardlake_analytical_table::schema::{ColumnPath, EXACT_MAX, SchemaLimits, SchemaMode, TableSchema};
 use shardlake_document::{Body, ParseLimits, RawDocument, Value};
@@ -75,8 +74,9 @@ impl Rounds {
             if through_parquet(batch) != *batch {
                 return Err("the file holds other columns".to_owned());
             }
+            let read = Documents::new(&self.schema, batch).ok_or("a batch of another schema")?;
             for (number, body) in documents.iter().enumerate() {
-                self.check_document(batch, number, body)?;
+                self.check_document(&read, number, body)?;
             }
         }
         self.check_whole_file(&columns_are_unique(&text)?)
@@ -90,8 +90,9 @@ impl Rounds {
         let mut batches = Vec::new();
         for (batch, documents) in self.batches.iter().zip(&self.documents) {
             let whole = with_columns(batch, &common);
+            let read = Documents::new(&self.schema, &whole).ok_or("a batch of another schema")?;
             for (number, body) in documents.iter().enumerate() {
-                self.check_document(&whole, number, body)?;
+                self.check_document(&read, number, body)?;
             }
             batches.push(whole);
         }
@@ -99,10 +100,10 @@ impl Rounds {
         if through_parquet(&rows) == rows { Ok(()) } else { Err("one file holds other columns".to_owned()) }
     }
 
-    fn check_document(&self, batch: &RecordBatch, number: usize, body: &Body) -> Result<(), String> {
+    fn check_document(&self, read: &Documents<'_>, number: usize, body: &Body) -> Result<(), String> {
         let mode = self.schema.mode();
         let expected = normal_form_of(&self.schema, body.raw());
-        let document = document_of(&self.schema, batch, number).ok_or("no document")?;
+        let document = read.document(number).ok_or("no document")?;
         let found = normal_form(mode, document.clone());
         if format!("{found:?}") != format!("{expected:?}") {
             return Err(format!("{body:?}\n gives\n {document:?}\n{found:?}\n not\n{expected:?}"));
