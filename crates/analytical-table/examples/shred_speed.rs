@@ -81,7 +81,7 @@ fn run(mode: SchemaMode, documents: &[Body], rids: &[String], etags: &[String]) 
     for (chunk, bodies) in documents.chunks(CHUNK).enumerate() {
         let start = cpu_time();
         schema.learn(bodies.iter().map(Body::raw));
-        learn += (cpu_time() - start);
+        learn += cpu_time() - start;
         let start = cpu_time();
         let rows: Vec<Row<'_>> = bodies
             .iter()
@@ -99,7 +99,7 @@ fn run(mode: SchemaMode, documents: &[Body], rids: &[String], etags: &[String]) 
             })
             .collect();
         let shredded = shred(&schema, &rows);
-        spent += (cpu_time() - start);
+        spent += cpu_time() - start;
         overflow += shredded.overflow.total();
         let start = cpu_time();
         let batch = shredded.batch;
@@ -107,11 +107,11 @@ fn run(mode: SchemaMode, documents: &[Body], rids: &[String], etags: &[String]) 
             ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties.clone())).unwrap()
         });
         writer.write(&batch).unwrap();
-        encode += (cpu_time() - start);
+        encode += cpu_time() - start;
     }
     let start = cpu_time();
     let file_bytes = writer.unwrap().into_inner().unwrap().len();
-    encode += (cpu_time() - start);
+    encode += cpu_time() - start;
     Run { learn, shred: spent, encode, file_bytes, properties: schema.property_count(), overflow }
 }
 

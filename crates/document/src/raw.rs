@@ -104,7 +104,7 @@ impl BsonKind {
 
     #[inline]
     pub(crate) fn of_byte(byte: u8) -> Option<BsonKind> {
-        Some(match byte {
+        let kind = match byte {
             kind::DOUBLE => BsonKind::Double,
             kind::STRING => BsonKind::String,
             kind::DOCUMENT => BsonKind::Document,
@@ -127,7 +127,9 @@ impl BsonKind {
             kind::MAX_KEY => BsonKind::MaxKey,
             kind::MIN_KEY => BsonKind::MinKey,
             _ => return None,
-        })
+        };
+        debug_assert_eq!(kind as u8, byte, "a kind has the number of its type byte");
+        Some(kind)
     }
 }
 

@@ -328,10 +328,10 @@ impl Learner {
         }
         let Some(value) = element.value() else { return };
         match (&mut *column_type, value) {
-            (ColumnType::Scalar(Scalar::Long), RawValue::Double(number)) if !is_whole(number) => {
-                if self.wants_double(place) {
-                    *column_type = ColumnType::Scalar(Scalar::Double);
-                }
+            (ColumnType::Scalar(Scalar::Long), RawValue::Double(number))
+                if !is_whole(number) && self.wants_double(place) =>
+            {
+                *column_type = ColumnType::Scalar(Scalar::Double);
             }
             (ColumnType::Object(fields), RawValue::Object(document)) => {
                 self.inside(place, |learner, place| learner.object(fields, document, exclude, place));
