@@ -42,7 +42,7 @@ use status::{Orders, Statuses};
 pub const HAS_TABLES: bool = cfg!(feature = "table");
 
 /// How tables are kept.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnalyticsOptions {
     /// Folder of the tables.
     pub root: PathBuf,

@@ -172,6 +172,7 @@ pub struct Demo {
 
 impl Config {
     pub fn new(mut settings: Settings) -> Result<Config, String> {
+        let analytics = AnalyticsConfig::of(&settings)?;
         let durability = settings.durability.unwrap_or(DurabilityMode::Sync);
         let store = store(&settings, durability)?;
         let limits = ConnectionLimits::new(&settings)?;
@@ -195,7 +196,6 @@ impl Config {
                 "--burst-capacity needs provisioned throughput: leave out --capacity-mode serverless".into(),
             );
         }
-        let analytics = AnalyticsConfig::of(&settings)?;
         Ok(Config {
             store,
             restore_window: restore_window(settings.restore_window.as_deref(), durability)?,

@@ -174,11 +174,11 @@ impl Drop for Answering {
         if let Some(place) = answers.iter().position(|answer| std::ptr::eq(answer.as_ptr(), self)) {
             answers.swap_remove(place);
         }
+        debug_assert!(
+            !answers.iter().any(|answer| std::ptr::eq(answer.as_ptr(), self)),
+            "an answer is on the list once"
+        );
     }
-    debug_assert!(
-        !answers.iter().any(|answer| std::ptr::eq(answer.as_ptr(), self)),
-        "an answer is on the list once"
-    );
 }
 
 impl Drop for InFlight {
