@@ -350,7 +350,8 @@ async fn rendered(
         Some(account) => account.projections().projections().await,
         None => Vec::new(),
     };
-    let render = move || metrics.render(account.as_ref(), &projections, &space);
+    let tables = if account.is_some() { metrics.tables().await } else { Vec::new() };
+    let render = move || metrics.render(account.as_ref(), (&projections, &tables), &space);
     tokio::task::spawn_blocking(render).await.map_err(|error| error.to_string())
 }
 

@@ -133,6 +133,36 @@ metrics! {
         "Items whose copies a projection could not correct";
     PROJECTION_STATE: Gauge "shardlake_projection_state" ("projection", "state")
         "1 for the state of a projection, 0 for the other states";
+    ANALYTICS_STATE: Gauge "shardlake_analytics_state" ("database", "container", "state")
+        "1 for the state of a container's analytical table, 0 for the other states";
+    ANALYTICS_LAG: Gauge "shardlake_analytics_lag" ["changes"] ("database", "container")
+        "Commits that are not in the table yet";
+    ANALYTICS_LAG_SECONDS: Gauge "shardlake_analytics_lag" ["seconds"] ("database", "container")
+        "Age of the oldest commit that is not in the table yet";
+    ANALYTICS_COMPLETE_TO: Gauge "shardlake_analytics_complete_to_timestamp" ["seconds"] ("database", "container")
+        "Everything that was acknowledged before this time, since the Unix epoch, is in the table";
+    ANALYTICS_ROWS: Gauge "shardlake_analytics_rows" ("database", "container")
+        "Rows that readers of the table see";
+    ANALYTICS_ROWS_DELETED: Gauge "shardlake_analytics_rows_deleted" ("database", "container")
+        "Rows of the table's files that a deletion vector hides";
+    ANALYTICS_FILES: Gauge "shardlake_analytics_files" ("database", "container")
+        "Data files of the table's newest version";
+    ANALYTICS_SIZE: Gauge "shardlake_analytics_size" ["bytes"] ("database", "container")
+        "Size of these files";
+    ANALYTICS_COLUMNS: Gauge "shardlake_analytics_columns" ("database", "container")
+        "Columns of properties at the root level";
+    ANALYTICS_COMMITS: Counter "shardlake_analytics_commits" ("database", "container", "reason")
+        "Commits of the table since the server started";
+    ANALYTICS_COPIED_ITEMS: Counter "shardlake_analytics_copied_items" ("database", "container")
+        "Items that became rows since the server started";
+    ANALYTICS_COMPACTED: Counter "shardlake_analytics_compacted" ["bytes"] ("database", "container")
+        "Bytes of files that compaction rewrote since the server started";
+    ANALYTICS_REST_VALUES: Counter "shardlake_analytics_rest_values" ("database", "container", "reason")
+        "Values that no column holds exactly, which are in the column _rest, since the server started";
+    ANALYTICS_LOST_HISTORY: Counter "shardlake_analytics_lost_history" ("database", "container")
+        "Items that ran out before they were copied: the table's history lacks them";
+    ANALYTICS_CPU: Counter "shardlake_analytics_cpu" ["seconds"] ("database", "container")
+        "Processor time of following, since the server started";
     SCRIPT_CONFINEMENT: Gauge "shardlake_script_confinement" ("layer")
         "1 where the kernel confines script workers by a layer, 0 where it refused; absent before the first script";
 

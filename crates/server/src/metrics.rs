@@ -12,6 +12,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use shardlake_account::{Account, ProjectionReport, Shards};
 use shardlake_admin::RequestCounts;
+use shardlake_analytics::{Analytics, TableReport};
 use shardlake_gateway_mongo::MongoGateway;
 use shardlake_gateway_nosql::{MessageSpace, OperationName};
 use shardlake_stdx::Timestamp;
@@ -22,7 +23,8 @@ use crate::metric_table as table;
 use crate::request_metrics::{RequestMetrics, Transport};
 use crate::store_metrics::StoreMetrics;
 use crate::{
-    backup_metrics, partition_metrics, process_metrics, projection_metrics, script_metrics, storage_metrics,
+    analytics, backup_metrics, partition_metrics, process_metrics, projection_metrics, script_metrics,
+    storage_metrics,
 };
 
 /// What is known of the server before it serves.
@@ -45,6 +47,7 @@ pub struct Metrics {
     shards: OnceLock<Shards>,
     /// Set when the MongoDB API is served.
     mongo: OnceLock<MongoGateway>,
+    analytics: OnceLock<Analytics>,
     /// For the course that operators see: requests of clients, without those of operators.
     pub counts: RequestCounts,
     pub connections: Gauge,
@@ -68,6 +71,19 @@ impl Metrics {
     /// From here on the commands of the MongoDB API are shown.
     pub fn show_mongo(&self, gateway: MongoGateway) {
         let _set_once = self.mongo.set(gateway);
+    }
+
+    /// From here on the analytical tables are shown.
+    pub fn show_analytics(&self, analytics: Analytics) {
+        let _set_once = self.analytics.set(analytics);
+    }
+
+    /// The analytical tables, once there are any.
+    pub async fn tables(&self) -> Vec<TableReport> {
+        match self.analytics.get() {
+            Some(analytics) => analytics.reports().await,
+            None => Vec::new(),
+        }
     }
 
     /// Counts an answered request.
@@ -97,7 +113,7 @@ impl Metrics {
     pub fn render(
         &self,
         account: Option<&Account>,
-        projections: &[ProjectionReport],
+        (projections, tables): (&[ProjectionReport], &[TableReport]),
         space: &MessageSpace,
     ) -> String {
         let mut page = Page::default();
@@ -112,6 +128,7 @@ impl Metrics {
             write_totals(&mut page, account);
             partition_metrics::write(&mut page, account);
             projection_metrics::write(&mut page, projections);
+            analytics::write(&mut page, tables);
             script_metrics::write(&mut page, account.procedures().script_confinement());
             backup_metrics::write(&mut page, account);
         }
@@ -190,7 +207,7 @@ mod tests {
         let path = "/dbs/a/colls/b/docs";
         let create = (Transport::Http, OperationName::CreateItem);
         metrics.record(create, path, &response, Duration::from_micros(300), |_, _| None);
-        let page = metrics.render(None, &[], &MessageSpace::new(1 << 30, 4 << 20));
+        let page = metrics.render(None, (&[], &[]), &MessageSpace::new(1 << 30, 4 << 20));
         for line in [
             r#"shardlake_requests_total{transport="http",operation="CreateItem",status="201"} 1"#,
             r#"shardlake_request_charge_total{operation="CreateItem"} 6.29"#,

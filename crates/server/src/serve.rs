@@ -135,7 +135,9 @@ pub async fn serve(
     let served_keys = Arc::new(ServedKeys::new(&keys, config.store.is_some(), random.clone()));
     let installation = Arc::new(installation(&config, &tls, &clock, (log, served_keys.clone())));
     let settings = gateway_settings(&config, keys.accepted(), installation.clone());
-    let settings = GatewaySettings { analytics: Some(analytics::start(&config, &account)?), ..settings };
+    let tables = analytics::start(&config, &account)?;
+    front.metrics.show_analytics(tables.clone());
+    let settings = GatewaySettings { analytics: Some(tables), ..settings };
     let gateway = Gateway::new(account.clone(), settings).map_err(|error| error.to_string())?;
     front.open(served_keys.serve(gateway, mongo_gateway));
     backup_metrics::recall(&account, backup_metrics::path(&config).as_deref());

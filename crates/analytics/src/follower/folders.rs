@@ -12,6 +12,8 @@ use shardlake_catalog::{AnalyticalRecord, AnalyticalSchema, Definitions};
 use shardlake_model::{Container, PartitionKeyDefinition};
 use shardlake_router::Serving;
 
+use super::paced::PacedStore;
+use super::table::Step;
 use crate::{AnalyticsOptions, folder_of};
 
 /// Beside the local files of a table: where its own are, so that they can be deleted with the container.
@@ -28,22 +30,27 @@ pub fn folder(options: &AnalyticsOptions, (database, container): &(String, Strin
     options.root.join(folder_of(database, container))
 }
 
+/// Whether this server, or one before it over the same data, has kept the table.
+pub fn is_known(options: &AnalyticsOptions, record: &AnalyticalRecord) -> bool {
+    options.local.join(&record.table).join(ABOUT).exists()
+}
+
 /// The folders of a table, which exist afterwards.
 pub fn open(
-    options: &AnalyticsOptions,
-    router: &Serving,
+    step: &Step<'_>,
     names: &(String, String),
     record: &AnalyticalRecord,
     container: &str,
 ) -> Result<TableFolders, TableError> {
-    let folder = folder(options, names);
-    let store = LocalStore::open(&folder)?;
+    let (options, pace) = (step.options, &step.server.pace);
+    let store = PacedStore::new(LocalStore::open(&folder(options, names))?, pace.clone());
     let local = options.local.join(&record.table);
     let keys = LocalStore::open(&local)?;
     let about = About { folder: folder_of(&names.0, &names.1), container: container.to_owned() };
     let about = serde_json::to_vec(&about).expect("plain data");
     shardlake_analytical_table::store::TableStore::write(&keys, ABOUT, &about)?;
-    Ok(TableFolders { store: Arc::new(store), keys: Arc::new(keys), random: router.random().clone() })
+    let keys = PacedStore::new(keys, pace.clone());
+    Ok(TableFolders { store: Arc::new(store), keys: Arc::new(keys), random: step.router.random().clone() })
 }
 
 /// Settings of a table.

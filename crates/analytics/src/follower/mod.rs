@@ -11,6 +11,7 @@
 //! | `mod.rs` | the thread: which table is next, new and ended tables |
 //! | `table.rs` | the follower of one container: its step, its failures |
 //! | `folders.rs` | the files of a table: options, opening, deleting |
+//! | `paced.rs` | writing no faster than allowed |
 //! | `places.rs` | the position: parts of the hash space, divided and joined with the partitions |
 //! | `rows.rs` | stored items as rows |
 //! | `copy.rs` | the first copy, and the copies of rebuilds |
@@ -27,6 +28,7 @@ mod columns;
 mod copy;
 mod folders;
 mod history;
+mod paced;
 mod places;
 mod round;
 mod rows;
@@ -42,6 +44,7 @@ use shardlake_model::{ContainerRid, Error, ErrorKind, Result};
 use tokio::runtime::Handle;
 
 use crate::State;
+use paced::Pace;
 use table::Follower;
 
 /// Between two looks at containers whose changes no wake announces.
@@ -49,7 +52,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Starts the thread. It ends once the account is dropped or closes.
 pub(crate) fn start(state: &Arc<State>) -> Result<()> {
-    let (state, server) = (Arc::downgrade(state), Server(Handle::current()));
+    let rate = state.options.as_ref().expect("a follower has options").write_rate;
+    let server = Server { runtime: Handle::current(), pace: Arc::new(Pace::new(rate)) };
+    let state = Arc::downgrade(state);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime =
         runtime.map_err(|error| Error::internal(format!("no runtime for the analytical stores: {error}")))?;
@@ -82,14 +87,18 @@ async fn run(state: &Weak<State>, server: &Server) {
 
 /// The server's own threads. Changes of the catalog run there: they must not wait for columns that are encoded here.
 #[derive(Debug, Clone)]
-struct Server(Handle);
+struct Server {
+    runtime: Handle,
+    /// Of all tables together.
+    pace: Arc<Pace>,
+}
 
 impl Server {
     async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        let done = self.0.spawn(work).await;
+        let done = self.runtime.spawn(work).await;
         done.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unavailable, "the server stops")))
     }
 }

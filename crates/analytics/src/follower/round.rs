@@ -31,6 +31,9 @@ pub struct Outcome {
 pub async fn step(follower: &mut Follower, step: &Step<'_>, table: &mut Table) -> Result<Outcome, StepError> {
     let now = step.now_ms();
     let parts = places::in_partitions(step.entry, table.places())?;
+    if parts.iter().any(|(partition, _, place)| partition.durable_lsn() < place.lsn) {
+        return Err(apart(RoundError::Ahead { last: 0 }));
+    }
     let is_behind = |lsn: u64, durable: u64| durable > lsn;
     if !parts.iter().any(|(partition, _, place)| is_behind(place.lsn, partition.durable_lsn())) {
         return Ok(Outcome { is_level: true });

@@ -12,7 +12,7 @@ use shardlake_router::{ContainerEntry, Serving};
 use shardlake_stdx::thread_processor_time;
 
 use super::{Server, columns, copy, folders, history, places, round, upkeep, verify};
-use crate::report::{ErrorReport, TableFigures, TableState};
+use crate::report::{ErrorReport, OrderReport, TableFigures, TableState};
 use crate::status::{self, Status};
 use crate::{AnalyticsOptions, State};
 
@@ -116,8 +116,10 @@ impl Follower {
         }
     }
 
+    /// Orders are carried out at once, unless the last step failed.
     pub fn due(&self) -> Duration {
-        match self.status.live().orders.is_empty() {
+        let is_hindered = self.retry > RETRY_FIRST;
+        match is_hindered || self.status.live().orders.is_empty() {
             true => self.due,
             false => Duration::ZERO,
         }
@@ -172,11 +174,13 @@ impl Follower {
         }
         if self.record.is_paused {
             self.set_state(TableState::Paused);
+            self.refuse_orders(router, "the table is paused: resume it first");
             return Ok(IDLE_LOOK);
         }
         if let Some((generation, reason)) = &self.failed {
             if *generation == self.record.generation {
                 let reason = reason.clone();
+                self.refuse_orders(router, &format!("the table failed, rebuild it: {reason}"));
                 self.set_state(TableState::Failed(reason));
                 return Ok(IDLE_LOOK);
             }
@@ -234,7 +238,8 @@ impl Follower {
     async fn open(&mut self, step: &Step<'_>) -> Result<Opened, StepError> {
         let container = &step.entry.record.container;
         let rid = container.rid.to_string();
-        let folders = folders::open(step.options, step.router, &self.names, &self.record, &rid)?;
+        let is_known = folders::is_known(step.options, &self.record);
+        let folders = folders::open(step, &self.names, &self.record, &rid)?;
         let options = folders::table_options(step.options, step.router, container, &self.record);
         let mut serving = Table::open(&folders, Location::Serving, options.clone())?;
         if serving.as_ref().is_some_and(|table| table.version().info.container != rid) {
@@ -245,6 +250,11 @@ impl Follower {
                 ErrorKind::Unavailable,
                 "the table of a deleted container of this name was removed first",
             )));
+        }
+        if serving.is_some() && !is_known {
+            return Err(StepError::Apart(
+                "its local files are missing: the data may be of a backup, and the table of later changes",
+            ));
         }
         let generation = self.record.generation;
         self.status.live().location = Some(folders::folder(step.options, &self.names).display().to_string());
@@ -326,6 +336,7 @@ impl Follower {
         let (router, options) =
             (state.resources.router(), state.options.as_ref().expect("a follower has options"));
         self.set_state(TableState::Closed);
+        self.refuse_orders(router, "the table is closed: set analyticalStorageTtl first");
         self.opened = None;
         let holder = Holder::Analytics(self.record.generation);
         if router.hold_state(self.rid, holder).is_some() {
@@ -357,6 +368,9 @@ impl Follower {
 
     /// What a failure means for the table, and when the next step is.
     async fn put_off(&mut self, state: &State, server: &Server, error: StepError) -> Duration {
+        if state.resources.router().is_closing() {
+            return IDLE_LOOK;
+        }
         let now = state.resources.router().clock().now();
         let note = |words: String| Some(ErrorReport { message: words, time: now.seconds() });
         let words = match error {
@@ -392,6 +406,18 @@ impl Follower {
         let wait = self.retry;
         self.retry = (wait * 2).min(RETRY_MAX);
         wait
+    }
+
+    /// Ends the orders of a table that carries none out.
+    fn refuse_orders(&self, router: &Serving, reason: &str) {
+        let time = router.clock().now().seconds();
+        let mut live = self.status.live();
+        let compaction = live.orders.take_compaction().map(|(number, _)| (number, "compact"));
+        let verification = live.orders.take_verification().map(|number| (number, "verify"));
+        for (number, order) in compaction.into_iter().chain(verification) {
+            let outcome = reason.to_owned();
+            live.orders.finish(OrderReport { number, order, outcome, is_right: false, time });
+        }
     }
 
     fn set_state(&self, state: TableState) {
