@@ -202,7 +202,7 @@ impl TableLog for DeltaLog {
         let Some(first) = keep_from else { return Ok(Vec::new()) };
         let commits = listing.commits.iter().filter(|number| **number < first);
         let checkpoints = listing.checkpoints.iter().filter(|number| **number < first);
-        // Checkpoints last: without them older commits are no table.
+        // Checkpoints first: one whose commit is gone could not be read.
         let paths = commits.map(|number| self.commit_path(*number));
         Ok(checkpoints.map(|number| self.checkpoint_path(*number)).chain(paths).collect())
     }

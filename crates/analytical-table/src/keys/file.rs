@@ -142,8 +142,8 @@ impl KeyIndex {
         if checksum != crc32fast::hash(entries).to_le_bytes() {
             return Err(TableError::damaged(&self.path, "the checksum of a block is wrong"));
         }
+        let entries: Vec<&[u8]> = entries.chunks_exact(ENTRY).collect();
         for hash in hashes {
-            let entries: Vec<&[u8]> = entries.chunks_exact(ENTRY).collect();
             if let Ok(at) = entries.binary_search_by(|entry| entry[..16].cmp(&hash[..])) {
                 let row = entries[at][16..].iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
                 found.push((*hash, row));

@@ -93,20 +93,26 @@ fn choose(mut files: Vec<&DataFile>, sizes: &Sizes, kind: CompactionKind) -> Opt
         CompactionKind::Full => 2,
         CompactionKind::Purge => return None,
     };
+    // Two files that are not small would exceed the bounds of one.
+    files.retain(|file| {
+        file.size < sizes.small_bytes
+            && file.memory <= sizes.compacted_memory / 2
+            && file.live_rows() <= sizes.compacted_rows / 2
+    });
+    if files.len() < least {
+        return None;
+    }
     // The smallest first: files of like size are joined, so a row is rewritten a few times only.
     files.sort_by_key(|file| file.size);
     let (mut bytes, mut rows, mut memory) = (0, 0, 0);
-    let small = files.into_iter().take_while(|file| {
+    let joined = files.into_iter().take(sizes.small_files).take_while(|file| {
         bytes += file.size;
         rows += file.live_rows();
         memory += file.memory;
-        file.size < sizes.small_bytes
-            && bytes <= sizes.compacted_bytes
-            && rows <= sizes.compacted_rows
-            && memory <= sizes.compacted_memory
+        bytes <= sizes.compacted_bytes && rows <= sizes.compacted_rows && memory <= sizes.compacted_memory
     });
-    let small: Vec<DataFile> = small.take(sizes.small_files).cloned().collect();
-    (small.len() >= least).then_some(small)
+    let joined: Vec<DataFile> = joined.cloned().collect();
+    (joined.len() > 1).then_some(joined)
 }
 
 impl CompactionJob {

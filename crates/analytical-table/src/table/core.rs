@@ -131,18 +131,27 @@ impl Core {
         commit: &Commit,
     ) -> Result<u64, TableError> {
         self.check()?;
+        assert!(
+            reason != Reason::Round || do_places_advance(self.places(), &commit.places),
+            "the position of a span never goes back: {:?} after {:?}",
+            commit.places,
+            self.places(),
+        );
         // Times in the log never decrease, whatever the clock does.
         let time = commit.time.max(self.version.time);
         let changes_rows = !matches!(reason, Reason::Compaction);
-        let metadata = schema
-            .as_ref()
-            .map(|schema| Metadata { schema: schema.delta(), ..self.version.metadata.clone() });
+        let current = &self.version.metadata;
+        let metadata = Metadata {
+            schema: schema.as_ref().map_or_else(|| current.schema.clone(), TableSchema::delta),
+            retention_hours: self.options.retention_hours,
+            ..current.clone()
+        };
         let generation = self.version.info.generation;
         let tombstones = edit.removed.iter().map(|file| Tombstone::of(file, time, changes_rows));
         let change = Change {
             info: info(&self.options, generation, reason, commit, &self.files.random),
             time,
-            metadata: metadata.filter(|metadata| *metadata != self.version.metadata),
+            metadata: (metadata != *current).then_some(metadata),
             removed: tombstones.collect(),
             added: edit.added,
             changes_rows,
@@ -174,6 +183,11 @@ impl Core {
         }
         Ok(())
     }
+}
+
+fn do_places_advance(before: &[Place], after: &[Place]) -> bool {
+    let same = |place: &Place| before.iter().find(|former| former.span == place.span);
+    after.iter().all(|place| same(place).is_none_or(|former| former.lsn <= place.lsn))
 }
 
 fn are_files_known(version: &Version, change: &Change) -> bool {

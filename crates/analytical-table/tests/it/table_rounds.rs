@@ -225,3 +225,34 @@ fn an_abandoned_round_leaves_no_row() {
     table.round(&puts(5..15, "second")).unwrap();
     table.check();
 }
+
+#[test]
+fn times_of_versions_never_decrease() {
+    let mut table = memory();
+    table.round(&puts(0..2, "first")).unwrap();
+    let time = table.table.version().time;
+    let earlier = Commit { time: time - 5_000, ..table.commit_at(table.lsn) };
+    table.table.commit_state(&earlier).unwrap();
+    assert_eq!(table.table.version().time, time);
+}
+
+#[test]
+fn another_retention_is_in_the_next_commit() {
+    let mut table = memory();
+    table.options.retention_hours = 48;
+    table.reopen();
+    assert_eq!(table.table.version().metadata.retention_hours, 24);
+    table.round(&puts(0..2, "first")).unwrap();
+    table.reopen();
+    assert_eq!(table.table.version().metadata.retention_hours, 48);
+}
+
+#[test]
+#[should_panic(expected = "the position of a span never goes back")]
+fn a_position_does_not_go_back() {
+    let mut table = memory();
+    table.round(&puts(0..2, "first")).unwrap();
+    table.lsn = 0;
+    table.items.clear();
+    let _ = table.round(&puts(2..3, "second"));
+}
