@@ -16,6 +16,9 @@ use shardlake_stdx::Random;
 
 fn main() {
     let root = PathBuf::from(std::env::args().nth(1).expect("the folder to write to"));
+    if std::env::args().nth(2).is_some_and(|word| word == "check") {
+        return check(&root);
+    }
     vectors(&root);
     nested_growth(&root);
     checkpoints(&root);
@@ -28,6 +31,21 @@ fn main() {
     let seeds = std::env::args().nth(2).map_or(4, |seeds| seeds.parse().expect("the number of seeds"));
     for seed in 0..seeds {
         random(&root, seed);
+    }
+}
+
+/// Compares the tables with their expected rows, after other programs had them.
+fn check(root: &Path) {
+    for entry in std::fs::read_dir(root).unwrap() {
+        let path = entry.unwrap().path();
+        let Some(name) = path.to_str().unwrap().strip_suffix(".jsonl") else { continue };
+        let name = name.rsplit('/').next().unwrap();
+        let table = Table::open(&folders(root, name), Location::Serving, options()).unwrap().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let expected = lines.map(|row| (row["_rid"].as_str().unwrap().to_owned(), row));
+        assert!(fixture::rows_of(table.read()) == expected.collect(), "{name} has its rows");
+        table.verify_files().unwrap();
     }
 }
 

@@ -1,5 +1,6 @@
 //! The suites of `cargo xtask test`: the needs, runs and counts of each.
 
+mod analytics;
 mod dist;
 mod engine;
 pub mod explorer;
@@ -88,6 +89,7 @@ const SUITES: &[Suite] = &[
     suite("mongo-rust", Build::MongoRust, mongo_rust::run),
     suite("rust-sdk", Build::RustSdk, rust_sdk::run),
     suite("engine", Build::Engine, engine::run),
+    suite("analytics", Build::Workspace, analytics::run),
 ];
 
 /// For everyday work: they wait for nothing outside cargo and Node.js.

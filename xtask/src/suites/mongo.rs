@@ -55,10 +55,14 @@ pub fn address(server: &ServerProcess) -> Outcome<String> {
     Ok(address.ok_or("the server does not say where MongoDB's drivers are served")?)
 }
 
-/// A Python with the driver, made anew when the pinned versions change.
 fn environment() -> Outcome<PathBuf> {
-    let place = project::work_directory().join("mongo-python");
-    let requirements = project::root().join("tests-sdk/mongo/python/requirements.txt");
+    python_with("mongo-python", "tests-sdk/mongo/python/requirements.txt")
+}
+
+/// A Python with the packages of a file, made anew when the pinned versions change.
+pub fn python_with(place: &str, requirements: &str) -> Outcome<PathBuf> {
+    let place = project::work_directory().join(place);
+    let requirements = project::root().join(requirements);
     let (python, installed) = (place.join("bin/python"), place.join("shardlake-requirements"));
     let wanted = std::fs::read(&requirements)?;
     if std::fs::read(&installed).is_ok_and(|found| found == wanted) {
