@@ -9,12 +9,10 @@
 //! | `document.rs` | rows of a batch back to documents |
 //! | `normal.rs` | the normal form in which documents are compared |
 //! | `cast.rs` | a column of a batch from `long` to `double` |
-//! | `align.rs` | batches of one file with the same columns |
 //!
 //! A value is in its column exactly, or NULL there and whole in `_rest`. Columns and fields that are NULL in
 //! all rows are left out of a batch, because files are smaller without them.
 
-mod align;
 mod cast;
 mod columns;
 mod document;
@@ -24,10 +22,9 @@ mod rest;
 mod row;
 mod shred;
 
-pub use align::{common_columns, with_columns};
 pub use cast::with_doubles;
 pub use document::{Documents, document_of};
 pub use normal::{normal_form, normal_form_of};
 pub use overflow::{Overflow, Reason};
 pub use row::Row;
-pub use shred::{BATCH_BYTES_MAX, Shredded, shred};
+pub use shred::{BATCH_BYTES_MAX, Shredded, batches_of, shred};

@@ -21,6 +21,26 @@ use super::row::Row;
 /// Bytes of the bodies of one batch, so that no column exceeds its 32-bit offsets.
 pub const BATCH_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// Rows of one batch.
+const BATCH_ROWS_MAX: usize = 65_536;
+
+/// Divides rows into parts that are each short enough for [`shred`].
+pub fn batches_of<'r, 'a>(rows: &'r [Row<'a>]) -> impl Iterator<Item = &'r [Row<'a>]> {
+    let mut rest = rows;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let is_over = |row: &Row<'_>| {
+            bytes += row.body.as_bytes().len();
+            bytes > BATCH_BYTES_MAX
+        };
+        let fitting = rest.iter().position(is_over).unwrap_or(rest.len());
+        // One item is far shorter than a batch may be.
+        let (batch, after) = rest.split_at(fitting.clamp(1, BATCH_ROWS_MAX).min(rest.len()));
+        rest = after;
+        (!batch.is_empty()).then_some(batch)
+    })
+}
+
 /// The columns of a batch of rows.
 #[derive(Debug, Clone)]
 pub struct Shredded {

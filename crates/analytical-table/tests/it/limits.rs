@@ -1,10 +1,10 @@
 //! The limits of a schema with their default values.
 
-use shardlake_analytical_table::rows::Reason;
+use shardlake_analytical_table::rows::{BATCH_BYTES_MAX, Reason, Row, batches_of};
 use shardlake_analytical_table::schema::{SchemaLimits, SchemaMode};
 use shardlake_document::{Body, Value};
 
-use crate::rounds::{Rounds, body};
+use crate::rounds::{Rounds, body, row};
 
 const MODES: [SchemaMode; 3] = [
     SchemaMode::WellDefined,
@@ -87,4 +87,17 @@ fn names_have_255_bytes() {
         assert_eq!(table.schema.fields().len(), usize::from(is_column), "{name}");
         assert_eq!(table.overflow.count(Reason::Name), u64::from(!is_column), "{name}");
     }
+}
+
+#[test]
+fn rows_are_divided_into_batches_by_bytes_and_by_number() {
+    let large = Value::Object(vec![("t".to_owned(), Value::String("t".repeat(BATCH_BYTES_MAX / 4)))]);
+    let (large, small) = (large.to_body().unwrap(), body(r#"{"a":1}"#));
+    let lengths = |rows: &[Row<'_>]| batches_of(rows).map(<[Row<'_>]>::len).collect::<Vec<_>>();
+    let rows: Vec<Row<'_>> = (0..7).map(|number| row(number, large.raw())).collect();
+    assert_eq!(lengths(&rows), [3, 3, 1]);
+    let rows: Vec<Row<'_>> = (0..65_540).map(|number| row(number, small.raw())).collect();
+    assert_eq!(lengths(&rows), [65_536, 4]);
+    assert_eq!(lengths(&rows[..1]), [1]);
+    assert!(lengths(&[]).is_empty());
 }
