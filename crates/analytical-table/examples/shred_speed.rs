@@ -1,6 +1,7 @@
 //! CPU time of inference, shredding and Parquet encoding on one core, and the size of files.
 //!
-//! `cargo run --release -p shardlake-analytical-table --example shred_speed [rows]`
+//! `cargo run --release -p shardlake-analytical-table --example shred_speed [rows] [plain]`; `plain`: no dictionaries for
+//! columns whose values are all different.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // a program that measures
 
 use std::time::Duration;
@@ -19,7 +20,7 @@ fn main() {
     let rows = std::env::args().nth(1).and_then(|rows| rows.parse().ok()).unwrap_or(100_000);
     let full = SchemaMode::FullFidelity { is_mongo: false };
     println!("documents    mode          bytes  learn  shred  Parquet  µs a row  rows/CPU s  file ÷ JSON");
-    for (name, documents) in [("orders", orders(rows)), ("events", events(rows))] {
+    for (name, documents) in [("orders", orders(rows)), ("events", events(rows)), ("wide", wide(rows / 4))] {
         for mode in [SchemaMode::WellDefined, full] {
             measure(name, mode, &documents);
         }
@@ -73,7 +74,13 @@ impl Run {
 fn run(mode: SchemaMode, documents: &[Body], rids: &[String], etags: &[String]) -> Run {
     let mut schema = TableSchema::new::<&str>(mode, SchemaLimits::default(), &[]);
     let level = ZstdLevel::try_new(1).unwrap();
-    let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
+    let mut properties = WriterProperties::builder().set_compression(Compression::ZSTD(level));
+    if std::env::args().nth(2).is_some_and(|option| option == "plain") {
+        for column in ["_rid", "id", "_etag", "_lsn", "_rest"] {
+            properties = properties.set_column_dictionary_enabled(column.into(), false);
+        }
+    }
+    let properties = properties.build();
     let (mut learn, mut spent, mut encode) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
     // A table's writer opens a file when its columns are known: the first chunk decides here.
     let mut writer: Option<ArrowWriter<Vec<u8>>> = None;
@@ -186,6 +193,31 @@ fn orders(rows: usize) -> Vec<Body> {
                 random.of(&["", "leave at the door", "call before delivery", "second floor"]),
             );
             body(&text)
+        })
+        .collect()
+}
+
+/// Documents with 40 of 400 properties, in any order.
+fn wide(rows: usize) -> Vec<Body> {
+    let mut random = Numbers(13);
+    (0..rows)
+        .map(|number| {
+            let mut members = vec![format!(r#""id":"{number}""#)];
+            let step = 1 + random.below(9);
+            let start = random.below(400);
+            for place in 0..40 {
+                let property = (start + place * step * 7) % 400;
+                let value = random.below(1_000_000);
+                members.push(match property % 4 {
+                    0 => format!(r#""measure{property}":{value}"#),
+                    1 => format!(r#""text{property}":"value {value}""#),
+                    2 => format!(r#""ratio{property}":{value}.5"#),
+                    _ => format!(r#""part{property}":{{"count":{value},"isKnown":true}}"#),
+                });
+            }
+            let mut names = std::collections::BTreeSet::new();
+            members.retain(|member| names.insert(member.split(':').next().unwrap_or_default().to_owned()));
+            body(&format!("{{{}}}", members.join(",")))
         })
         .collect()
 }

@@ -8,6 +8,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use shardlake_analytical_table::rows::{
@@ -157,7 +158,9 @@ pub fn through_parquet(batch: &RecordBatch) -> RecordBatch {
 pub fn parquet_file(batch: &RecordBatch) -> Vec<u8> {
     let level = ZstdLevel::try_new(1).unwrap();
     let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
-    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
+    // Readers take the types from the Parquet schema alone.
+    let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+    let mut writer = ArrowWriter::try_new_with_options(Vec::new(), batch.schema(), options).unwrap();
     writer.write(batch).unwrap();
     writer.into_inner().unwrap()
 }
