@@ -2,7 +2,7 @@
 
 use shardlake_analytical_table::rows::{BATCH_BYTES_MAX, Reason, Row, batches_of};
 use shardlake_analytical_table::schema::{SchemaLimits, SchemaMode};
-use shardlake_document::{Body, Value};
+use shardlake_document::{Body, NESTING_CEILING, Value};
 
 use crate::rounds::{Rounds, body, row};
 
@@ -100,4 +100,23 @@ fn rows_are_divided_into_batches_by_bytes_and_by_number() {
     assert_eq!(lengths(&rows), [65_536, 4]);
     assert_eq!(lengths(&rows[..1]), [1]);
     assert!(lengths(&[]).is_empty());
+}
+
+#[test]
+fn the_deepest_documents_come_back() {
+    for mode in MODES {
+        for levels in [NESTING_CEILING - 1, NESTING_CEILING] {
+            let mut value = Value::Double(0.5);
+            for level in 1..levels {
+                value = match level % 3 {
+                    0 => Value::Array(vec![value]),
+                    _ => Value::Object(vec![("o".to_owned(), value)]),
+                };
+            }
+            let document = Value::Object(vec![("o".to_owned(), value)]).to_body().unwrap();
+            let misfit = body(r#"{"o":{"o":7,"x":1}}"#);
+            let table = after(mode, vec![vec![misfit, document.clone()], vec![document]]);
+            assert_eq!(table.overflow.total(), 2, "{mode:?}");
+        }
+    }
 }
