@@ -205,9 +205,22 @@ fn inside<'v>(value: &'v mut Value, step: &str) -> Option<&'v mut Value> {
 /// value under another one, which is not known.
 fn add_member(members: &mut Vec<(String, Value)>, name: &str, value: Value) {
     if let Some(at) = members.iter().position(|(known, _)| known == name) {
-        let spellings = [name.to_lowercase(), name.to_uppercase()];
-        let free = spellings.into_iter().find(|spelling| members.iter().all(|(known, _)| known != spelling));
-        members[at].0 = free.unwrap_or_else(|| name.to_lowercase());
+        let is_free = |spelling: &String| members.iter().all(|(known, _)| known != spelling);
+        if let Some(free) = spellings(name).find(is_free) {
+            members[at].0 = free;
+        }
     }
     members.push((name.to_owned(), value));
+}
+
+/// Names that are equal to a name but for their case: common ones first, then with one other character.
+fn spellings(name: &str) -> impl Iterator<Item = String> {
+    let lower = lower_case(name);
+    let with_other = name.char_indices().flat_map(move |(at, character)| {
+        let others =
+            ('\0'..='\u{1FFFF}').filter(move |other| other.to_lowercase().eq(character.to_lowercase()));
+        others.map(move |other| format!("{}{other}{}", &name[..at], &name[at + character.len_utf8()..]))
+    });
+    let common = [name.to_lowercase(), name.to_uppercase()].into_iter();
+    common.chain(with_other).filter(move |spelling| lower_case(spelling) == lower)
 }
