@@ -9,6 +9,7 @@
 //! | `report.rs` | the state of a table, for operators and metrics |
 //! | `status.rs` | the state of a table, between its follower and reports |
 //! | `folder.rs` | where a table lies below the root |
+//! | `export.rs` | copies for programs that cannot read tables (feature `table`) |
 //! | `follower/` | the thread that keeps all tables true (feature `table`) |
 //!
 //! The catalog has what was asked for; the newest version of a table's own log has how far it has come, in the commit that
@@ -16,6 +17,8 @@
 //! request waits for: they read views. Without the feature `table` there is no follower, and what the catalog has is
 //! reported as stopped.
 
+#[cfg(feature = "table")]
+mod export;
 mod folder;
 #[cfg(feature = "table")]
 mod follower;
@@ -31,6 +34,8 @@ use shardlake_definitions::{Resources, not_enabled};
 use shardlake_model::{ContainerRid, Result};
 use shardlake_router::{ContainerEntry, Serving};
 
+#[cfg(feature = "table")]
+pub use export::{Copied, Export, export};
 pub use folder::folder_of;
 pub use report::{
     ColumnReport, ErrorReport, LagReport, OrderReport, PlaceReport, TableCounts, TableFigures, TableReport,

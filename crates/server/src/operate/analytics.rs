@@ -1,9 +1,10 @@
 //! `shardlake analytics`: tables of columns that follow containers, shown, paused, rebuilt, compacted and verified.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use http::Method;
 use serde_json::Value;
 use shardlake_admin::OperatorRequest;
@@ -40,6 +41,10 @@ enum Order {
     Compact(Compact),
     /// Compare every item with its row, and every row with its item; exits with 1 where they differ
     Verify(One),
+    /// Copy a table for programs that cannot read it: plain Parquet, or documents as JSON lines
+    ///
+    /// Reads the table's folder, so that no server needs to run. Deleted rows are left out.
+    Export(Export),
 }
 
 #[derive(Debug, Args)]
@@ -77,6 +82,34 @@ struct Compact {
     one: One,
 }
 
+#[derive(Debug, Args)]
+struct Export {
+    /// Database and container, as `shop/customer`
+    #[arg(value_name = "DB/COLL")]
+    container: String,
+    /// New directory to write to
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    /// Folder of all tables
+    #[arg(long, value_name = "DIR", default_value = "shardlake-data/analytics")]
+    root: PathBuf,
+    /// What is written
+    #[arg(long, value_enum, default_value = "parquet")]
+    format: Format,
+    /// Path by which the rows of each file are sorted, such as /customerId; repeatable
+    #[arg(long, value_name = "PATH")]
+    cluster_by: Vec<String>,
+    /// A version of the table, not older than its retention [default: the newest]
+    #[arg(long = "table-version", value_name = "NUMBER")]
+    table_version: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Parquet,
+    Jsonl,
+}
+
 pub async fn run(arguments: &Analytics) -> Result<(), String> {
     match &arguments.order {
         Order::Status(status) => show(status).await,
@@ -88,6 +121,7 @@ pub async fn run(arguments: &Analytics) -> Result<(), String> {
             order(&compact.one, rest, "compacts").await
         }
         Order::Verify(one) => order(one, "verify", "compares rows with items").await,
+        Order::Export(export) => copy(export),
     }
 }
 
@@ -165,19 +199,50 @@ async fn order(one: &One, rest: &str, title: &str) -> Result<(), String> {
     }
 }
 
+#[cfg(feature = "analytics")]
+fn copy(arguments: &Export) -> Result<(), String> {
+    let (database, container) = named(&arguments.container)?;
+    let wanted = shardlake_analytics::Export {
+        as_json: arguments.format == Format::Jsonl,
+        sort_by: arguments.cluster_by.clone(),
+        version: arguments.table_version,
+    };
+    let folder = arguments.root.join(shardlake_analytics::folder_of(database, container));
+    let copied = shardlake_analytics::export(&folder, &arguments.to, &wanted)?;
+    print(&format!(
+        "{} rows of version {} in {} files: {}",
+        thousands(copied.rows),
+        copied.version,
+        thousands(copied.files as u64),
+        arguments.to.display()
+    ))
+}
+
+#[cfg(not(feature = "analytics"))]
+fn copy(arguments: &Export) -> Result<(), String> {
+    named(&arguments.container)?;
+    let Export { to, root, format, cluster_by, table_version, .. } = arguments;
+    tracing::debug!(?to, ?root, ?format, ?cluster_by, ?table_version, "not copied");
+    Err("this build reads no analytical tables (feature 'analytics'): use the full build, or read the table with DuckDB, Polars or Spark".into())
+}
+
 async fn read(client: &Client, container: &str) -> Result<Value, String> {
     client.send(&request(Method::GET, container, "")?).await
 }
 
-fn request(method: Method, container: &str, rest: &str) -> Result<OperatorRequest, String> {
+/// Database and container of an argument.
+fn named(container: &str) -> Result<(&str, &str), String> {
     let named = container
         .split_once('/')
         .filter(|(database, container)| !database.is_empty() && !container.is_empty());
-    let named = named.ok_or_else(|| format!("'{container}' is no container: write DATABASE/CONTAINER"))?;
+    named.ok_or_else(|| format!("'{container}' is no container: write DATABASE/CONTAINER"))
+}
+
+fn request(method: Method, container: &str, rest: &str) -> Result<OperatorRequest, String> {
     let (rest, query) =
         rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query.to_owned())));
     let rest = if rest.is_empty() { "analytics".to_owned() } else { format!("analytics/{rest}") };
-    Ok(OperatorRequest { query, ..OperatorRequest::of_container(method, named, &rest) })
+    Ok(OperatorRequest { query, ..OperatorRequest::of_container(method, named(container)?, &rest) })
 }
 
 fn table<'r>(reports: impl Iterator<Item = &'r Value>) -> String {

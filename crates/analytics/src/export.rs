@@ -1,0 +1,59 @@
+//! Copies of tables for programs that cannot read them: plain Parquet without deleted rows, or JSON lines.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use shardlake_analytical_table::error::TableError;
+use shardlake_analytical_table::store::{LocalStore, MemoryStore};
+use shardlake_analytical_table::table::{
+    ExportFormat, ExportOptions, Exported, Location, Table, TableFolders, TableOptions,
+};
+use shardlake_stdx::Random;
+
+/// What is copied.
+#[derive(Debug, Clone)]
+pub struct Export {
+    /// JSON lines instead of Parquet.
+    pub as_json: bool,
+    /// Paths such as `/customer/id` by which the rows of each file are sorted.
+    pub sort_by: Vec<String>,
+    /// A version within retention; `None`: the newest.
+    pub version: Option<u64>,
+}
+
+/// Files and rows of a copy, and the version that it is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copied {
+    pub files: usize,
+    pub rows: u64,
+    pub version: u64,
+}
+
+/// Copies the table in a folder to another, which must be empty or new. Nothing of the table is changed.
+pub fn export(folder: &Path, target: &Path, wanted: &Export) -> Result<Copied, String> {
+    let words = |error: TableError| format!("the table '{}' cannot be copied: {error}", folder.display());
+    if !folder.join("_delta_log").is_dir() {
+        return Err(format!("there is no table in '{}': see `shardlake analytics status`", folder.display()));
+    }
+    if std::fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(format!("'{}' is not empty: name a new directory", target.display()));
+    }
+    let store = |path: &Path| LocalStore::open(path).map_err(|error| words(error.into()));
+    let folders = TableFolders {
+        store: Arc::new(store(folder)?),
+        keys: Arc::new(MemoryStore::new()),
+        random: Random::System,
+    };
+    let table = Table::open(&folders, Location::Serving, TableOptions::to_read()).map_err(words)?;
+    let table = table.ok_or_else(|| words(TableError::Missing))?;
+    let version = match wanted.version {
+        Some(number) => table.version_at(number).map_err(words)?,
+        None => table.version().clone(),
+    };
+    let format = if wanted.as_json { ExportFormat::JsonLines } else { ExportFormat::Parquet };
+    let members = |path: &String| path.split('/').skip(1).map(str::to_owned).collect();
+    let sort_by = wanted.sort_by.iter().map(members).collect();
+    let options = ExportOptions { sort_by, ..ExportOptions::new(format) };
+    let Exported { files, rows } = table.export(&version, &store(target)?, &options).map_err(words)?;
+    Ok(Copied { files, rows, version: version.number })
+}
