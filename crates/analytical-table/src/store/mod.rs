@@ -3,6 +3,7 @@
 //!
 //! Every write is durable when its call returns. Paths are relative, with `/` between folders.
 
+mod faults;
 mod local;
 mod memory;
 
@@ -11,8 +12,9 @@ use std::io::Write;
 
 use bytes::Bytes;
 
+pub use faults::{Fault, Faults, FaultyStore};
 pub use local::LocalStore;
-pub use memory::{Fault, MemoryStore};
+pub use memory::MemoryStore;
 
 /// Storage of one folder of tables.
 pub trait TableStore: fmt::Debug + Send + Sync {

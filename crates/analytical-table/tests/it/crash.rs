@@ -7,35 +7,51 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use shardlake_analytical_table::error::TableError;
-use shardlake_analytical_table::store::{Fault, MemoryStore};
+use shardlake_analytical_table::store::{Fault, Faults, FaultyStore, LocalStore, MemoryStore, TableStore};
 use shardlake_analytical_table::table::{CompactionKind, Location, Table, TableOptions};
 
 use crate::fixture::{self, Change, Fixture, Item, options, rows_of, whole};
 
 const FAULTS: [Fault; 4] = [Fault::FailBefore, Fault::FailAfter, Fault::CutBefore, Fault::CutAfter];
 
+/// Files of a table under test.
+#[derive(Debug, Clone, Copy)]
+enum Disk {
+    Memory,
+    Local,
+}
+
 struct Case {
-    store: MemoryStore,
-    keys: MemoryStore,
+    store: FaultyStore,
+    keys: FaultyStore,
+    memory: [MemoryStore; 2],
+    /// Deleted with the case.
+    _folder: Option<tempfile::TempDir>,
     table: Fixture,
     /// Rows of each version so far.
     versions: BTreeMap<u64, BTreeMap<String, Value>>,
 }
 
 impl Case {
-    fn create() -> Case {
-        let (store, keys) = (MemoryStore::new(), MemoryStore::new());
-        for store in [&store, &keys] {
-            store.set_time(fixture::START * 1_000);
-        }
+    fn create(disk: Disk) -> Case {
+        let memory = [MemoryStore::new(), MemoryStore::new()];
+        memory.iter().for_each(|store| store.set_time(fixture::START * 1_000));
+        let folder = matches!(disk, Disk::Local).then(|| tempfile::tempdir().unwrap());
+        let inner = |at: usize, name: &str| -> Arc<dyn TableStore> {
+            match &folder {
+                Some(folder) => Arc::new(LocalStore::open(&folder.path().join(name)).unwrap()),
+                None => Arc::new(memory[at].clone()),
+            }
+        };
+        let (store, keys) = (FaultyStore::new(inner(0, "table")), FaultyStore::new(inner(1, "keys")));
         let folders = fixture::folders(Arc::new(store.clone()), Arc::new(keys.clone()), 1);
         let options = TableOptions { checkpoint_every: 2, ..options() };
         let table = Fixture::create(folders, Location::Serving, 1, options);
-        Case { store, keys, table, versions: BTreeMap::new() }
+        Case { store, keys, memory, _folder: folder, table, versions: BTreeMap::new() }
     }
 
-    fn with_rounds() -> Case {
-        let mut case = Case::create();
+    fn with_rounds(disk: Disk) -> Case {
+        let mut case = Case::create(disk);
         case.round(&longs(0..12));
         case.round(&longs(8..20));
         case.round(&[Change::Delete(2), Change::Delete(15)]);
@@ -47,13 +63,20 @@ impl Case {
         self.versions.insert(version, rows_of(self.table.table.read()));
     }
 
-    fn store(&self, is_keys: bool) -> &MemoryStore {
-        if is_keys { &self.keys } else { &self.store }
+    fn faults(&self, is_keys: bool) -> &Faults {
+        if is_keys { self.keys.faults() } else { self.store.faults() }
+    }
+
+    fn end_faults(&self) {
+        for (store, memory) in [&self.store, &self.keys].into_iter().zip(&self.memory) {
+            if store.faults().restart() {
+                memory.cut_power();
+            }
+        }
     }
 
     fn restart(&mut self) {
-        self.store.restart();
-        self.keys.restart();
+        self.end_faults();
         self.table.reopen();
     }
 
@@ -92,18 +115,28 @@ fn put(ordinal: u64, n: Value) -> Change {
 }
 
 /// Runs a step with each fault at each operation. The step must have its whole effect or none.
-fn at_every_operation(setup: fn() -> Case, step: fn(&mut Case) -> Result<(), TableError>) -> u64 {
-    let mut whole = setup();
-    let begun = [false, true].map(|is_keys| whole.store(is_keys).operations());
+fn at_every_operation(setup: fn(Disk) -> Case, step: fn(&mut Case) -> Result<(), TableError>) -> u64 {
+    let runs = [Disk::Memory, Disk::Local].map(|disk| at_every_operation_on(disk, setup, step));
+    assert_eq!(runs[0], runs[1], "the same operations on both");
+    runs[0]
+}
+
+fn at_every_operation_on(
+    disk: Disk,
+    setup: fn(Disk) -> Case,
+    step: fn(&mut Case) -> Result<(), TableError>,
+) -> u64 {
+    let mut whole = setup(disk);
+    let begun = [false, true].map(|is_keys| whole.faults(is_keys).operations());
     step(&mut whole).unwrap();
     whole.table.check();
     let mut runs = 0;
     for is_keys in [false, true] {
-        let operations = whole.store(is_keys).operations() - begun[usize::from(is_keys)];
+        let operations = whole.faults(is_keys).operations() - begun[usize::from(is_keys)];
         for (number, fault) in (0..operations).flat_map(|number| FAULTS.map(|fault| (number, fault))) {
-            let mut case = setup();
+            let mut case = setup(disk);
             let before = case.table.items.clone();
-            case.store(is_keys).fail_at(number, fault);
+            case.faults(is_keys).fail_at(number, fault);
             let result = step(&mut case);
             let is_cut = matches!(fault, Fault::CutBefore | Fault::CutAfter);
             if is_cut || matches!(result, Err(TableError::Unsure)) {
@@ -117,8 +150,7 @@ fn at_every_operation(setup: fn() -> Case, step: fn(&mut Case) -> Result<(), Tab
             if result.is_ok() {
                 assert_eq!(case.table.items, whole.table.items, "a success is one: {number} {fault:?}");
             } else if case.table.items != whole.table.items || before == whole.table.items {
-                case.store.restart();
-                case.keys.restart();
+                case.end_faults();
                 step(&mut case).unwrap_or_else(|error| panic!("{number} {fault:?}: {error}"));
             }
             assert_eq!(case.table.items, whole.table.items);
@@ -177,12 +209,11 @@ fn of_retention() {
 
 #[test]
 fn of_a_vacuum() {
-    let setup = || {
-        let mut case = Case::with_rounds();
-        case.table.seconds += 30 * 3_600;
-        for store in [&case.store, &case.keys] {
-            store.set_time(case.table.seconds * 1_000);
-        }
+    let setup = |disk| {
+        let mut case = Case::with_rounds(disk);
+        // Long after the local files were written, whenever the test runs.
+        case.table.seconds = 4_102_444_800;
+        case.memory.iter().for_each(|store| store.set_time(case.table.seconds * 1_000));
         case.round(&longs(0..2));
         case.round(&longs(30..32));
         case
@@ -197,8 +228,8 @@ fn of_a_vacuum() {
 
 #[test]
 fn of_a_swap() {
-    let setup = || {
-        let case = Case::with_rounds();
+    let setup = |disk| {
+        let case = Case::with_rounds(disk);
         let mut built =
             Fixture::create(case.table.folders.clone(), Location::Building(2), 2, case.table.options.clone());
         built.lsn = case.table.lsn;
@@ -241,14 +272,14 @@ fn model_of(built: &Table) -> BTreeMap<u64, Item> {
 #[test]
 fn of_the_first_swap() {
     for (number, fault) in (0..2).flat_map(|number| FAULTS.map(|fault| (number, fault))) {
-        let store = MemoryStore::new();
+        let store = FaultyStore::new(Arc::new(MemoryStore::new()));
         let folders = fixture::folders(Arc::new(store.clone()), Arc::new(MemoryStore::new()), 1);
         let mut built = Fixture::create(folders.clone(), Location::Building(1), 1, options());
         built.round(&longs(0..10)).unwrap();
         let commit = built.commit_at(built.lsn);
-        store.fail_at(number, fault);
+        store.faults().fail_at(number, fault);
         let swapped = built.table.swap(&folders, &commit);
-        store.restart();
+        store.faults().restart();
         let serving = Table::open(&folders, Location::Serving, options()).unwrap();
         assert!(swapped.is_err() || serving.is_some());
         let serving = serving.unwrap_or_else(|| {

@@ -1,9 +1,12 @@
 //! Stores: whole files, one winner, nothing half written.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use shardlake_analytical_table::store::{Fault, LocalStore, MemoryStore, StoreErrorKind, TableStore};
+use shardlake_analytical_table::store::{
+    Fault, FaultyStore, LocalStore, MemoryStore, StoreErrorKind, TableStore,
+};
 
 fn on_each(test: impl Fn(&dyn TableStore)) {
     let folder = tempfile::tempdir().unwrap();
@@ -83,16 +86,20 @@ fn paths_do_not_leave_the_folder() {
 
 #[test]
 fn faults_hit_one_operation_and_cuts_all() {
-    let store = MemoryStore::new();
+    let memory = MemoryStore::new();
+    let store = FaultyStore::new(Arc::new(memory.clone()));
     store.write("a", b"1").unwrap();
-    store.fail_at(1, Fault::FailAfter);
+    store.faults().fail_at(1, Fault::FailAfter);
     store.write("b", b"1").unwrap();
     assert!(store.write("c", b"1").is_err());
     assert_eq!(&store.read("c").unwrap()[..], b"1");
-    store.fail_at(1, Fault::CutBefore);
+    store.faults().fail_at(1, Fault::CutBefore);
     store.delete("a").unwrap();
     assert!(store.write("d", b"1").is_err());
     assert!(store.read("b").is_err(), "the power is off");
-    store.restart();
+    assert!(store.faults().restart());
+    assert_eq!(paths(&store, ""), ["b", "c"]);
+    memory.cut_power();
     assert_eq!(paths(&store, ""), ["a", "b", "c"], "a deletion that was not synced is undone");
+    assert_eq!(store.faults().operations(), 5);
 }
