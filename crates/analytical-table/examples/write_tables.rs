@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use fixture::{Change, Fixture, options, whole};
 use serde_json::{Map, Value, json};
+use shardlake_analytical_table::schema::SchemaMode;
 use shardlake_analytical_table::store::LocalStore;
 use shardlake_analytical_table::table::{CompactionKind, Location, Sizes, Table, TableFolders, TableOptions};
 use shardlake_stdx::Random;
@@ -28,6 +29,8 @@ fn main() {
     odd_names(&root);
     wide(&root);
     purged(&root);
+    fidelity(&root, "fidelity", false);
+    fidelity(&root, "fidelity_mongo", true);
     let seeds = std::env::args().nth(2).map_or(4, |seeds| seeds.parse().expect("the number of seeds"));
     for seed in 0..seeds {
         random(&root, seed);
@@ -40,7 +43,13 @@ fn check(root: &Path) {
         let path = entry.unwrap().path();
         let Some(name) = path.to_str().unwrap().strip_suffix(".jsonl") else { continue };
         let name = name.rsplit('/').next().unwrap();
-        let table = Table::open(&folders(root, name), Location::Serving, options()).unwrap().unwrap();
+        let mode = match name {
+            "fidelity" => SchemaMode::FullFidelity { is_mongo: false },
+            "fidelity_mongo" => SchemaMode::FullFidelity { is_mongo: true },
+            _ => SchemaMode::WellDefined,
+        };
+        let options = TableOptions { mode, ..options() };
+        let table = Table::open(&folders(root, name), Location::Serving, options).unwrap().unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let expected = lines.map(|row| (row["_rid"].as_str().unwrap().to_owned(), row));
@@ -76,7 +85,7 @@ fn order(ordinal: u64, note: &str) -> Value {
         "pk": format!("k{}", ordinal % 7),
         "n": ordinal,
         "note": note,
-        "is_open": ordinal % 3 == 0,
+        "is_open": ordinal.is_multiple_of(3),
         "price": ordinal as f64 / 8.0 + 0.0625,
         "lines": lines,
     })
@@ -177,6 +186,37 @@ fn compacted(root: &Path) {
     table.round(&deletes((0..900).step_by(11))).unwrap();
     table.round(&puts(100..150, "late")).unwrap();
     expect(root, "compacted", &table);
+}
+
+/// Members for each type met. The expected rows are those of our own reader.
+fn fidelity(root: &Path, name: &str, is_mongo: bool) {
+    let mode = SchemaMode::FullFidelity { is_mongo };
+    let mut table = create(root, name, TableOptions { mode, ..options() });
+    let values = [
+        json!(3),
+        json!("4"),
+        json!(null),
+        json!(true),
+        json!({"streetNo": 15850, "name": null}),
+        json!(["a", 12, null, [1.5], {"b": "c"}]),
+        json!(9_007_199_254_740_993_i64),
+        json!(0.5),
+        json!({}),
+        json!([]),
+    ];
+    for (ordinal, value) in (0..).zip(&values) {
+        let item = json!({"id": format!("i{ordinal}"), "pk": "k", "v": value});
+        table.round(&[Change::Put(ordinal, item)]).unwrap();
+    }
+    table
+        .round(&[Change::Delete(1), Change::Put(2, json!({"id": "i2", "pk": 7, "v": {"streetNo": "x"}}))])
+        .unwrap();
+    compact(&mut table, CompactionKind::Full);
+    table.round(&[Change::Delete(4)]).unwrap();
+    let rows = fixture::rows_of(table.table.read());
+    assert_eq!(rows.len(), 8);
+    let mut file = std::fs::File::create(root.join(format!("{name}.jsonl"))).unwrap();
+    rows.values().for_each(|row| writeln!(file, "{row}").unwrap());
 }
 
 /// Integer columns that became double, with vectors of rewritten files.

@@ -12,7 +12,7 @@ use super::find::{self, Ended};
 use super::widen;
 use crate::error::TableError;
 use crate::log::{DataFile, Span, Version};
-use crate::rows::{Overflow, Row, shred};
+use crate::rows::{Overflow, Row, batches_of, shred};
 use crate::schema::{ColumnPath, TableSchema};
 use crate::vectors;
 
@@ -80,9 +80,12 @@ impl Round {
         if learned.added > 0 || !learned.widenings.is_empty() {
             self.arrow = self.schema.arrow();
         }
-        let shredded = shred(&self.schema, rows);
-        self.overflow.merge(&shredded.overflow);
-        self.append_batch(&core.files, &core.options.sizes, shredded.batch)
+        for part in batches_of(rows) {
+            let shredded = shred(&self.schema, part);
+            self.overflow.merge(&shredded.overflow);
+            self.append_batch(&core.files, &core.options.sizes, shredded.batch)?;
+        }
+        Ok(())
     }
 
     fn append_batch(

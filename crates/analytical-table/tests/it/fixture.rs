@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::types::{Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use serde_json::{Map, Value};
@@ -249,6 +249,7 @@ fn json(column: &ArrayRef, row: usize) -> Value {
     }
     match column.data_type() {
         DataType::Utf8 => Value::from(column.as_string::<i32>().value(row)),
+        DataType::Int32 => Value::from(column.as_primitive::<Int32Type>().value(row)),
         DataType::Int64 => Value::from(column.as_primitive::<Int64Type>().value(row)),
         DataType::Float64 => Value::from(column.as_primitive::<Float64Type>().value(row)),
         DataType::Boolean => Value::from(column.as_boolean().value(row)),
