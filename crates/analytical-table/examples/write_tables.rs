@@ -12,7 +12,9 @@ use fixture::{Change, Fixture, options, whole};
 use serde_json::{Map, Value, json};
 use shardlake_analytical_table::schema::SchemaMode;
 use shardlake_analytical_table::store::LocalStore;
-use shardlake_analytical_table::table::{CompactionKind, Location, Sizes, Table, TableFolders, TableOptions};
+use shardlake_analytical_table::table::{
+    CompactionKind, Location, Sizes, Table, TableFolders, TableOptions, TableReader,
+};
 use shardlake_stdx::Random;
 
 fn main() {
@@ -43,13 +45,7 @@ fn check(root: &Path) {
         let path = entry.unwrap().path();
         let Some(name) = path.to_str().unwrap().strip_suffix(".jsonl") else { continue };
         let name = name.rsplit('/').next().unwrap();
-        let mode = match name {
-            "fidelity" => SchemaMode::FullFidelity { is_mongo: false },
-            "fidelity_mongo" => SchemaMode::FullFidelity { is_mongo: true },
-            _ => SchemaMode::WellDefined,
-        };
-        let options = TableOptions { mode, ..options() };
-        let table = Table::open(&folders(root, name), Location::Serving, options).unwrap().unwrap();
+        let table = TableReader::open(folders(root, name).store).unwrap().unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let expected = lines.map(|row| (row["_rid"].as_str().unwrap().to_owned(), row));

@@ -7,10 +7,12 @@ use shardlake_stdx::Guid;
 use super::actions::{Add, Format, Info, Line, MetaData, Protocol, Remove, Vector};
 use super::base85;
 use crate::log::{Change, DataFile, FileStats, LsnRange, Metadata, Reason, Span, Tombstone, VectorRef};
+use crate::schema::SchemaMode;
 use crate::vectors;
 
 const SPAN: &str = "shardlake.span";
 const LSN: &str = "shardlake.lsn";
+const MODE: &str = "shardlake.schema";
 const MEMORY: &str = "shardlake.memory";
 const CHECKSUM: &str = "shardlake.crc32";
 const FILE_RETENTION: &str = "delta.deletedFileRetentionDuration";
@@ -44,6 +46,7 @@ pub fn meta_data(metadata: &Metadata) -> MetaData {
         ("delta.enableDeletionVectors", "true"),
         (FILE_RETENTION, retention.as_str()),
         (LOG_RETENTION, retention.as_str()),
+        (MODE, mode_text(metadata.mode)),
     ];
     MetaData {
         id: metadata.id.clone(),
@@ -61,9 +64,24 @@ pub fn metadata_of(meta_data: &MetaData) -> Option<Metadata> {
     Some(Metadata {
         id: meta_data.id.clone(),
         schema: meta_data.schema_string.clone(),
+        mode: mode_of(meta_data.configuration.get(MODE)?)?,
         created: meta_data.created_time,
         retention_hours: hours.parse().ok()?,
     })
+}
+
+fn mode_text(mode: SchemaMode) -> &'static str {
+    match mode {
+        SchemaMode::WellDefined => "wellDefined",
+        SchemaMode::FullFidelity { is_mongo: false } => "fullFidelity",
+        SchemaMode::FullFidelity { is_mongo: true } => "fullFidelityMongo",
+    }
+}
+
+fn mode_of(text: &str) -> Option<SchemaMode> {
+    let full = |is_mongo| SchemaMode::FullFidelity { is_mongo };
+    let modes = [SchemaMode::WellDefined, full(false), full(true)];
+    modes.into_iter().find(|mode| mode_text(*mode) == text)
 }
 
 pub fn add(file: &DataFile, data_change: bool) -> Add {

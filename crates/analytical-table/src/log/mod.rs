@@ -11,6 +11,7 @@ pub use snapshot::{Tombstone, Version};
 pub use span::{LsnRange, Place, Span};
 
 use crate::error::TableError;
+use crate::schema::SchemaMode;
 
 /// Format of a table's log. A second one (Iceberg) would describe the same files.
 pub trait TableLog: std::fmt::Debug + Send + Sync {
@@ -95,9 +96,11 @@ impl Reason {
 }
 
 /// Name and columns of a table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metadata {
     pub id: String,
+    /// The way in which documents became columns. Only another generation has another one.
+    pub mode: SchemaMode,
     /// The columns as Delta's schema text.
     pub schema: String,
     /// Milliseconds since 1970.

@@ -54,6 +54,7 @@ impl Core {
     ) -> Result<Option<Core>, TableError> {
         let log = log_of(folders, location);
         let Some(version) = log.newest()? else { return Ok(None) };
+        let options = TableOptions { mode: version.metadata.mode, ..options };
         let schema = schema_of(&version.metadata, &options)?;
         let files = files_of(folders, location, version.info.generation, &options);
         Ok(Some(Core {
@@ -82,6 +83,7 @@ impl Core {
         let schema = TableSchema::new(options.mode, options.limits, &options.exclude);
         let metadata = Metadata {
             id: folders.random.guid().to_string(),
+            mode: options.mode,
             schema: schema.delta(),
             created: commit.time,
             retention_hours: options.retention_hours,
@@ -221,7 +223,7 @@ pub fn log_of(folders: &TableFolders, location: Location) -> Arc<dyn TableLog> {
 }
 
 pub fn schema_of(metadata: &Metadata, options: &TableOptions) -> Result<TableSchema, TableError> {
-    TableSchema::of_delta(&metadata.schema, options.mode, options.limits, &options.exclude)
+    TableSchema::of_delta(&metadata.schema, metadata.mode, options.limits, &options.exclude)
         .map_err(|error| TableError::damaged("_delta_log", error))
 }
 

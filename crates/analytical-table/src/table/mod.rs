@@ -10,6 +10,7 @@ mod generation;
 mod options;
 mod parquet_out;
 mod read;
+mod reader;
 mod retention;
 mod round;
 mod sort;
@@ -31,6 +32,7 @@ pub use export::{ExportFormat, ExportOptions, Exported};
 pub use find::Ended;
 pub use options::{Commit, Location, Sizes, TableFolders, TableOptions};
 pub use read::{LiveBatch, LiveRows};
+pub use reader::TableReader;
 pub use vacuum::Vacuumed;
 pub use widen_job::{Widened, WideningJob};
 

@@ -52,6 +52,7 @@ pub struct TableOptions {
     pub writer: String,
     /// Key of the hashes in key files.
     pub secret: Vec<u8>,
+    /// Of a new table; one that is opened keeps its own.
     pub mode: SchemaMode,
     pub limits: SchemaLimits,
     /// JSON pointers of properties that are not copied.

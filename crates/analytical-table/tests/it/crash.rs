@@ -8,7 +8,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use shardlake_analytical_table::error::TableError;
 use shardlake_analytical_table::store::{Fault, Faults, FaultyStore, LocalStore, MemoryStore, TableStore};
-use shardlake_analytical_table::table::{CompactionKind, Location, Table, TableOptions};
+use shardlake_analytical_table::table::{
+    CompactionKind, ExportFormat, ExportOptions, Location, Table, TableOptions,
+};
 
 use crate::fixture::{self, Change, Fixture, Item, options, rows_of, whole};
 
@@ -180,6 +182,41 @@ fn of_a_widening() {
         case.table.round(&[put(3, json!(0.5)), Change::Delete(4)]).map(|_| ())
     });
     assert!(runs > 24, "{runs}");
+}
+
+/// Values move from `_rest` to their column: the documents are the same before and after.
+#[test]
+fn of_a_background_widening() {
+    let mut runs = 0;
+    for (number, fault) in (0..5).flat_map(|number| FAULTS.map(|fault| (number, fault))) {
+        let mut case = Case::create(Disk::Memory);
+        case.table.options.sizes.widen_bytes = 1;
+        case.table.reopen();
+        case.round(&longs(0..12));
+        case.round(&[put(12, json!(0.5)), Change::Delete(3)]);
+        let documents = documents(&case.table.table);
+        let job = case.table.table.plan_widening(0).unwrap().unwrap();
+        case.store.faults().fail_at(number, fault);
+        let committed = job.run().and_then(|widened| case.table.table.commit_widening(&widened, 0)).is_ok();
+        case.restart();
+        let has_widened = case.table.table.schema().delta().contains("double");
+        assert!(has_widened || !committed, "a success is one: {number} {fault:?}");
+        assert_eq!(self::documents(&case.table.table), documents, "{number} {fault:?}");
+        case.check_history();
+        case.round(&[Change::Delete(12), Change::Delete(5)]);
+        runs += u64::from(!committed);
+    }
+    // Two files with four faults each, and the commit, which is recognised after one of them.
+    assert_eq!(runs, 11);
+}
+
+fn documents(table: &Table) -> Vec<String> {
+    let target = MemoryStore::new();
+    table.export(table.version(), &target, &ExportOptions::new(ExportFormat::JsonLines)).unwrap();
+    let text = target.read("part-00000.jsonl").unwrap();
+    let mut lines: Vec<String> = std::str::from_utf8(&text).unwrap().lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
 }
 
 #[test]

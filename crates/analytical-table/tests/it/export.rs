@@ -7,8 +7,11 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::{Value, json};
+use shardlake_analytical_table::schema::SchemaMode;
 use shardlake_analytical_table::store::{MemoryStore, TableStore};
-use shardlake_analytical_table::table::{ExportFormat, ExportOptions, Exported, Location};
+use shardlake_analytical_table::table::{
+    ExportFormat, ExportOptions, Exported, Location, TableOptions, TableReader,
+};
 
 use crate::fixture::{self, Change, Fixture, options};
 
@@ -68,6 +71,40 @@ fn json_lines_are_the_documents() {
         (document["id"].as_str().unwrap().to_owned(), document)
     });
     assert_eq!(documents, expected.collect());
+}
+
+/// A reader needs the folder alone, and reads earlier versions.
+#[test]
+fn a_reader_opens_a_folder() {
+    let mut table = table();
+    let before = (table.table.version().number, fixture::rows_of(table.table.read()));
+    table.round(&[Change::Delete(7)]).unwrap();
+    let mut reader = TableReader::open(table.folders.store.clone()).unwrap().unwrap();
+    assert!(*reader.version() == *table.table.version());
+    assert_eq!(fixture::rows_of(reader.read()), fixture::rows_of(table.table.read()));
+    reader.verify_files().unwrap();
+    reader.at(before.0).unwrap();
+    assert_eq!(fixture::rows_of(reader.read()), before.1);
+    let target = MemoryStore::new();
+    let exported = reader.export(&target, &ExportOptions::new(ExportFormat::JsonLines)).unwrap();
+    assert_eq!(exported.rows, 31);
+    assert_eq!(reader.history().unwrap().len(), 4);
+    assert!(TableReader::open(Arc::new(MemoryStore::new())).unwrap().is_none());
+}
+
+/// The schema's mode is a part of the table.
+#[test]
+fn a_table_keeps_its_mode() {
+    let folders = fixture::folders(Arc::new(MemoryStore::new()), Arc::new(MemoryStore::new()), 1);
+    let mode = SchemaMode::FullFidelity { is_mongo: true };
+    let mut table =
+        Fixture::create(folders.clone(), Location::Serving, 1, TableOptions { mode, ..options() });
+    table.round(&[Change::Put(1, json!({"id": "a", "n": 1}))]).unwrap();
+    table.options = options();
+    table.reopen();
+    assert_eq!(table.table.schema().mode(), mode);
+    let reader = TableReader::open(folders.store).unwrap().unwrap();
+    assert!(*reader.schema() == *table.table.schema());
 }
 
 #[test]
