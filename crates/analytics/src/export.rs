@@ -4,11 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use shardlake_analytical_table::error::TableError;
-use shardlake_analytical_table::store::{LocalStore, MemoryStore};
-use shardlake_analytical_table::table::{
-    ExportFormat, ExportOptions, Exported, Location, Table, TableFolders, TableOptions,
-};
-use shardlake_stdx::Random;
+use shardlake_analytical_table::store::LocalStore;
+use shardlake_analytical_table::table::{ExportFormat, ExportOptions, Exported, TableReader};
 
 /// What is copied.
 #[derive(Debug, Clone)]
@@ -39,21 +36,15 @@ pub fn export(folder: &Path, target: &Path, wanted: &Export) -> Result<Copied, S
         return Err(format!("'{}' is not empty: name a new directory", target.display()));
     }
     let store = |path: &Path| LocalStore::open(path).map_err(|error| words(error.into()));
-    let folders = TableFolders {
-        store: Arc::new(store(folder)?),
-        keys: Arc::new(MemoryStore::new()),
-        random: Random::System,
-    };
-    let table = Table::open(&folders, Location::Serving, TableOptions::to_read()).map_err(words)?;
-    let table = table.ok_or_else(|| words(TableError::Missing))?;
-    let version = match wanted.version {
-        Some(number) => table.version_at(number).map_err(words)?,
-        None => table.version().clone(),
-    };
+    let table = TableReader::open(Arc::new(store(folder)?)).map_err(words)?;
+    let mut table = table.ok_or_else(|| words(TableError::Missing))?;
+    if let Some(version) = wanted.version {
+        table.at(version).map_err(words)?;
+    }
     let format = if wanted.as_json { ExportFormat::JsonLines } else { ExportFormat::Parquet };
     let members = |path: &String| path.split('/').skip(1).map(str::to_owned).collect();
     let sort_by = wanted.sort_by.iter().map(members).collect();
     let options = ExportOptions { sort_by, ..ExportOptions::new(format) };
-    let Exported { files, rows } = table.export(&version, &store(target)?, &options).map_err(words)?;
-    Ok(Copied { files, rows, version: version.number })
+    let Exported { files, rows } = table.export(&store(target)?, &options).map_err(words)?;
+    Ok(Copied { files, rows, version: table.version().number })
 }

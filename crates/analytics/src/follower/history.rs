@@ -7,9 +7,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use shardlake_analytical_table::error::TableError;
 use shardlake_analytical_table::log::Reason;
-use shardlake_analytical_table::rows::{Row, document_of};
+use shardlake_analytical_table::rows::{Documents, Row};
 use shardlake_analytical_table::table::{Commit, LiveBatch, Table};
-use shardlake_document::Value;
+use shardlake_document::{Value, with_non_json};
 use shardlake_model::{Container, Rid};
 use shardlake_routing::KeyRange;
 
@@ -54,6 +54,16 @@ fn number_of(batch: &RecordBatch, column: &str, row: usize) -> Option<u64> {
     u64::try_from(numbers.value(row)).ok()
 }
 
+/// The documents of a batch.
+pub fn documents_of<'b>(table: &'b Table, live: &'b LiveBatch) -> Result<Documents<'b>, TableError> {
+    Documents::new(table.schema(), &live.batch)
+        .ok_or_else(|| TableError::damaged(&live.path, "its columns are not the table's"))
+}
+
+pub fn document_of(documents: &Documents<'_>, live: &LiveBatch, row: usize) -> Result<Value, TableError> {
+    documents.document(row).ok_or_else(|| TableError::damaged(&live.path, "a row is no document"))
+}
+
 /// Whether an item of this container has run out by a time, by its own or the container's time to live.
 pub fn has_run_out(container: &Container, document: &Value, timestamp: u64, now: u64) -> bool {
     let Some(default) = container.definition.default_ttl else { return false };
@@ -78,21 +88,18 @@ pub fn carry(
         return Ok(());
     }
     let now = step.router.clock().now().seconds();
-    let ended =
-        |table: &Table, live: &LiveBatch, row: usize| -> Result<Option<(RowName, Value)>, TableError> {
-            let name = name_of(live, row)?;
-            let document = document_of(table.schema(), &live.batch, row)
-                .ok_or_else(|| TableError::damaged(&live.path, "a row is no document"))?;
-            Ok(has_run_out(container, &document, name.timestamp, now).then_some((name, document)))
-        };
     let mut carried = 0_u64;
     let mut rows = former.read().peekable();
     while rows.peek().is_some() {
         let mut candidates = Vec::new();
         for live in rows.by_ref() {
             let live = live?;
+            let documents = documents_of(former, &live)?;
             for row in 0..live.batch.num_rows() {
-                candidates.extend(ended(former, &live, row)?);
+                let (name, document) = (name_of(&live, row)?, document_of(&documents, &live, row)?);
+                if has_run_out(container, &document, name.timestamp, now) {
+                    candidates.push((name, document));
+                }
             }
             if candidates.len() >= CANDIDATES_MAX {
                 break;
@@ -112,7 +119,12 @@ pub fn carry(
         if candidates.is_empty() {
             continue;
         }
-        let bodies = candidates.iter().map(|(_, document)| document.to_body()).collect::<Result<Vec<_>, _>>();
+        // Rows give documents of the MongoDB API back in their JSON form.
+        let body_of = |document: &Value| match container.is_collection {
+            true => document.to_body().map(with_non_json),
+            false => document.to_body(),
+        };
+        let bodies = candidates.iter().map(|(_, document)| body_of(document)).collect::<Result<Vec<_>, _>>();
         let bodies = bodies.map_err(|error| TableError::damaged("the former generation", error))?;
         let batch: Vec<Row<'_>> = candidates
             .iter()

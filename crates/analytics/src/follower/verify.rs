@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::hash::Hasher;
 
 use rustc_hash::{FxHashSet, FxHasher};
-use shardlake_analytical_table::error::TableError;
-use shardlake_analytical_table::rows::{document_of, normal_form, normal_form_of};
+use shardlake_analytical_table::rows::{normal_form, normal_form_of};
 use shardlake_analytical_table::table::Table;
 use shardlake_document::{Record, Value};
 use shardlake_model::{Error, ErrorKind, ItemRid};
@@ -119,6 +118,7 @@ async fn compare(
     };
     for live in table.read() {
         let live = live?;
+        let documents = history::documents_of(table, &live)?;
         for row in 0..live.batch.num_rows() {
             let name = history::name_of(&live, row)?;
             if !is_of_pass(name.ordinal) {
@@ -129,8 +129,7 @@ async fn compare(
                 items.remove(&(name.ordinal, name.lsn));
                 continue;
             }
-            let document = document_of(table.schema(), &live.batch, row)
-                .ok_or_else(|| TableError::damaged(&live.path, "a row is no document"))?;
+            let document = history::document_of(&documents, &live, row)?;
             match items.remove(&(name.ordinal, name.lsn)) {
                 Some((timestamp, content)) => {
                     let same = normal_form(table.schema().mode(), document);

@@ -12,7 +12,7 @@ use shardlake_account::{
 use shardlake_analytical_table::rows::{document_of, normal_form, normal_form_of};
 use shardlake_analytical_table::schema::{SchemaLimits, SchemaMode};
 use shardlake_analytical_table::store::LocalStore;
-use shardlake_analytical_table::table::{Location, Sizes, Table, TableFolders, TableOptions};
+use shardlake_analytical_table::table::TableReader;
 use shardlake_analytics::{Analytics, AnalyticsOptions, TableReport, TableState};
 use shardlake_document::{Record, Value, parse_partition_key};
 use shardlake_model::{
@@ -150,14 +150,7 @@ impl Fixture {
 
     /// Rows of the newest version, from its files.
     pub fn rows(&self) -> Rows {
-        let container = self.again();
-        let live = self.account.router().catalog().load_full();
-        let record = live.definitions.analytical.get(&container.container().rid).expect("a store").clone();
-        let mode = match record.settings.schema {
-            AnalyticalSchema::WellDefined => SchemaMode::WellDefined,
-            AnalyticalSchema::FullFidelity => SchemaMode::FullFidelity { is_mongo: false },
-        };
-        rows_of(&self.table_folder(), mode, &record.settings.exclude)
+        rows_of(&self.table_folder())
     }
 
     /// The container's items as rows.
@@ -203,24 +196,10 @@ impl Fixture {
     }
 }
 
-pub fn rows_of(folder: &Path, mode: SchemaMode, exclude: &[String]) -> Rows {
+pub fn rows_of(folder: &Path) -> Rows {
     let store = Arc::new(LocalStore::open(folder).expect("the folder"));
-    let folders = TableFolders { store: store.clone(), keys: store, random: Random::seeded(1) };
-    let options = TableOptions {
-        container: String::new(),
-        history: String::new(),
-        writer: String::new(),
-        secret: Vec::new(),
-        mode,
-        limits: SchemaLimits::default(),
-        exclude: exclude.to_vec(),
-        stats_keys: Vec::new(),
-        cluster_by: Vec::new(),
-        retention_hours: 24,
-        checkpoint_every: 64,
-        sizes: Sizes::default(),
-    };
-    let table = Table::open(&folders, Location::Serving, options).expect("it opens").expect("a table");
+    let table = TableReader::open(store).expect("it opens").expect("a table");
+    let mode = table.schema().mode();
     let mut rows = Rows::new();
     for live in table.read() {
         let batch = live.expect("a batch").batch;
