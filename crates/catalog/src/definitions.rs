@@ -129,6 +129,7 @@ impl Definitions {
     }
 
     pub fn put_log_hold(&mut self, hold: LogHold) {
+        assert!(hold.bound.entries > 0 && hold.bound.age_ms > 0, "a hold without bounds holds nothing");
         self.log_holds.put((hold.container, hold.holder), hold);
     }
 

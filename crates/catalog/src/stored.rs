@@ -240,7 +240,7 @@ fn add(definitions: &mut Definitions, key: &[u8], value: &[u8]) -> Result<(), Ca
         Some(&LOG_HOLD) => {
             let hold: LogHold = decode(value)?;
             let key = (hold.container, hold.holder);
-            definitions.put_log_hold(hold);
+            definitions.log_holds.put(key, hold);
             log_hold_key(key)
         }
         Some(&NUMBERS) => {
@@ -310,6 +310,36 @@ mod tests {
         assert!(add(&mut definitions, &user_key(user(2)), &encode(&record)).is_err());
         assert!(add(&mut definitions, &with_u64(user_key(user(1)), 0), &encode(&record)).is_err());
         assert!(add(&mut definitions, &key(b'?', &[1]), &encode(&record)).is_err());
+    }
+
+    #[test]
+    fn holds_of_followers_read_back_under_keys_of_their_own() {
+        let container = ContainerRid { database: DatabaseRid(1), number: 2 };
+        let holders = [
+            Holder::Projection(7),
+            Holder::Copy(7),
+            Holder::Analytics(7),
+            Holder::Rekey(7),
+            Holder::Region(7),
+            Holder::Region(8),
+        ];
+        let keys: std::collections::BTreeSet<_> =
+            holders.iter().map(|holder| log_hold_key((container, *holder))).collect();
+        assert_eq!(keys.len(), holders.len(), "each has one");
+        let mut definitions = Definitions::default();
+        for holder in holders {
+            let place = crate::PlaceRecord { min: "".into(), max: "FF".into(), after: 42 };
+            let hold = LogHold::new(container, holder, vec![place], 1_700_000_000_000);
+            add(&mut definitions, &log_hold_key((container, holder)), &encode(&hold)).expect("its own key");
+            assert_eq!(**definitions.log_holds.get(&(container, holder)).expect("there"), hold);
+            assert!(
+                add(&mut definitions, &log_hold_key((container, Holder::Copy(9))), &encode(&hold)).is_err()
+            );
+        }
+        let stored = r#"{"container":{"database":1,"number":2},"holder":{"Analytics":3},"position":[],"moved_ms":5,"bound":{"entries":6,"age_ms":7},"state":"Lost"}"#;
+        let hold: LogHold = serde_json::from_str(stored).expect("the stored form stays");
+        assert_eq!((hold.holder, hold.state), (Holder::Analytics(3), crate::HoldState::Lost));
+        assert!(hold.holder.needs_expired() && !Holder::Projection(3).needs_expired());
     }
 
     #[test]

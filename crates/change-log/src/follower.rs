@@ -89,7 +89,7 @@ impl LogFollower {
             if divided.is_empty() {
                 return Err(Error::internal("a part of the hash space that no range has").into());
             }
-            self.position.divide(self.next, divided.into_iter().map(|(_, span)| span));
+            self.position.divide(self.next, divided.into_iter().map(|(_, span)| span).collect());
             return Ok(NextRound::Nothing);
         };
         let partition = partition.hosted().partition();

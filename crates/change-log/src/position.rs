@@ -60,9 +60,10 @@ impl LogPosition {
     }
 
     /// Replaces a part by those that it has in several partitions.
-    pub(crate) fn divide(&mut self, number: usize, spans: impl Iterator<Item = KeyRange>) {
+    pub(crate) fn divide(&mut self, number: usize, spans: Vec<KeyRange>) {
+        assert!(!spans.is_empty(), "a part lies in one partition at least");
         let after = self.parts[number].after;
-        self.parts.splice(number..=number, spans.map(|span| LogPart { span, after }));
+        self.parts.splice(number..=number, spans.into_iter().map(|span| LogPart { span, after }));
     }
 
     /// The part of a span is read up to an LSN. Parts never go back.
@@ -114,7 +115,7 @@ mod tests {
     #[test]
     fn positions_survive_their_stored_form_and_parts_divide() {
         let mut position = LogPosition::beginning();
-        position.divide(0, [span(0, 0x20), span(0x20, 0xFF)].into_iter());
+        position.divide(0, vec![span(0, 0x20), span(0x20, 0xFF)]);
         position.advance(&span(0x20, 0xFF), 7);
         let after: Vec<u64> = position.parts().iter().map(|part| part.after).collect();
         assert_eq!(after, [0, 7]);

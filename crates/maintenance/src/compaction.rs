@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use shardlake_model::{ContainerRid, ErrorKind, Result};
 use shardlake_partition::{Compaction, CompactionStep, PartitionUid};
 
-use crate::{Held, Upkeep};
+use crate::{Held, Upkeep, log_holds};
 use shardlake_router::{ContainerEntry, PartitionHandle};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -85,6 +85,11 @@ impl Upkeep {
             }
         }
         Ok(removed_total)
+    }
+
+    /// Stores the holds of followers on change logs now. The server does so by itself, each ten seconds.
+    pub async fn store_log_holds(&self) -> Result<()> {
+        log_holds::store(self).await
     }
 
     /// Partitions with change logs that may need compaction.

@@ -24,12 +24,9 @@ pub(crate) fn start(upkeep: &Upkeep) {
     });
 }
 
-impl Upkeep {
-    /// One batch now. The server stores them by itself.
-    pub async fn store_log_holds(&self) -> Result<()> {
-        for (container, holder) in self.router().store_moved_holds().await? {
-            tracing::warn!(%container, ?holder, "a follower is too slow: the change log is not kept for it any more");
-        }
-        Ok(())
+pub(crate) async fn store(upkeep: &Upkeep) -> Result<()> {
+    for (container, holder) in upkeep.router().store_moved_holds().await? {
+        tracing::warn!(%container, ?holder, "a follower is too slow: the change log is not kept for it any more");
     }
+    Ok(())
 }

@@ -11,21 +11,21 @@ use shardlake_stdx::Timestamp;
 
 use crate::change_feed::{self, FeedFound, FeedLook};
 use crate::change_sink::ChangeSink;
+use crate::changes::items_round::ItemsRound;
+use crate::changes::reader::{self, ChangePage};
+use crate::changes::round::{Round, RoundError};
 use crate::commit::Writer;
 use crate::delete_key;
 use crate::expire::{self, Sweep, SweepStep};
 use crate::feed::{self, FeedFilter, PageLimits, PartitionPage};
-use crate::log::compaction::{self, Compaction, CompactionStep};
 use crate::log::holds::HeldLsns;
-use crate::log::items_round::ItemsRound;
-use crate::log::reader::{self, ChangePage};
-use crate::log::round::{Round, RoundError};
 use crate::operation::CommandContext;
 use crate::partition::Partition;
 use crate::reclaim;
 use crate::shape::ContainerSchema;
 use crate::size_reports::{self, SizedKey};
 use crate::sizes::LogicalSize;
+use crate::tasks::compaction::{self, Compaction, CompactionStep};
 use crate::tasks::{self, BuildEnd};
 use crate::times;
 

@@ -21,6 +21,7 @@ use shardlake_stdx::{Clock, Timestamp};
 use shardlake_storage::{ScanOptions, Snapshot};
 
 use crate::change_sink::{Change, ChangeSink};
+use crate::changes::reader::first_entry_from;
 use crate::core::Core;
 use crate::feed::{FeedFilter, PageLimits};
 use crate::item::StoredItem;
@@ -28,7 +29,6 @@ use crate::keys::{self, ITEMS};
 use crate::log::entries::{Entries, Logged};
 use crate::log::entry::{ChangeKind, LogOperation};
 use crate::log::marks::NOT_KEPT;
-use crate::log::reader::first_entry_from;
 use crate::shape::ContainerSchema;
 
 /// Bytes of the items that are read at once, estimated from the usual size of an item.

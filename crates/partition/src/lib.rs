@@ -23,12 +23,12 @@
 //! | `feed.rs` | pages of items in key order |
 //! | `query/` | a page of a query: the access chosen, items fed to the executor |
 //! | `keys.rs` | the layout of keys in the shard |
-//! | `log/` | the change log: its entries, readers, marks, compaction, holds |
+//! | `log/`, `changes/` | the change log: its entries, marks and holds; reading it |
 //! | `change_feed.rs`, `all_versions.rs`, `commit_waiters.rs` | a page of the change feed; tasks that wait for the next change |
 //! | `times.rs` | commits in the order of their times, over several partitions |
 //! | `versions.rs` | versions that have ended |
 //! | `index/`, `body_terms.rs` | the inverted index as it is stored and maintained; the terms of one body |
-//! | `tasks/` | filling a generation of the index, counting a path |
+//! | `tasks/` | compaction of the log, filling a generation of the index, counting a path |
 //! | `relocate/` | moving everything to other partitions: the data's side of split, merge and move |
 //! | `policy_preview.rs`, `query_sketch.rs` | charges of writes and queries under another indexing policy, from a sample |
 //! | `item.rs`, `shape.rs` | a stored item, its container's compiled policies |
@@ -48,6 +48,7 @@ mod body_terms;
 mod calls;
 mod change_feed;
 mod change_sink;
+mod changes;
 mod commit;
 mod commit_waiters;
 mod core;
@@ -114,6 +115,9 @@ pub use calls::trim;
 pub use change_feed::not_enabled as all_versions_not_enabled;
 pub use change_feed::{ChangeFeedMode, FeedFound, FeedLook};
 pub use change_sink::{Change, ChangeSink, JsonChanges, JsonChangesWithMetadata};
+pub use changes::items_round::{ItemRow, ItemsRound};
+pub use changes::reader::{ChangePage, PartitionPosition, position_of};
+pub use changes::round::{Image, Images, LogChange, Round, RoundError, RoundPage, RoundView};
 pub use cpu_pool::{CpuPool, HEAVY_BYTES, Permit, offload};
 pub use deferred::Deferred;
 #[cfg(feature = "testing")]
@@ -127,12 +131,8 @@ pub use interactive::{
 };
 pub use item::StoredItem;
 pub use keys::{PartitionUid, is_scanned, partition_range};
-pub use log::compaction::{Compaction, CompactionStep};
 pub use log::entry::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use log::holds::HeldLsns;
-pub use log::items_round::{ItemRow, ItemsRound};
-pub use log::reader::{ChangePage, PartitionPosition, position_of};
-pub use log::round::{Image, Images, LogChange, Round, RoundError, RoundPage, RoundView};
 pub use open_transactions::OwnItems;
 pub use operation::{
     BatchFailure, BatchReply, CommandContext, CommitOptions, ItemReply, LogicalKey, MembersText, Operation,
@@ -162,7 +162,7 @@ pub use statements::{
     KeptStatements, SessionName, SessionWrite, StatementNote, StatementRow, forget_statements,
     is_statement_key, kept_statements, wait_for_queued,
 };
-pub use tasks::BuildEnd;
+pub use tasks::{BuildEnd, Compaction, CompactionStep};
 pub use verify::{PartitionReport, verify_partition};
 pub use write::{BEYOND_BOUNDS, PartitionWrite};
 

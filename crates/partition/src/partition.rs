@@ -28,6 +28,7 @@ use tokio::sync::Mutex;
 
 use crate::acknowledged::Acknowledged;
 use crate::answers;
+use crate::changes::reader;
 use crate::core::Core;
 use crate::due::Expiry;
 use crate::end::{End, Life};
@@ -39,7 +40,6 @@ use crate::keys::{self, PartitionUid};
 use crate::log::entry::Counters;
 use crate::log::holds::Holds;
 use crate::log::marks::LogMarks;
-use crate::log::reader;
 use crate::open_transactions::Transactions;
 use crate::operation::{CommandContext, ItemReply};
 use crate::origin::PartitionIdentity;

@@ -150,3 +150,37 @@ pub(crate) async fn settle(projections: &Projections) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use shardlake_model::DatabaseRid;
+
+    fn record(source: u32, target: u32) -> ProjectionRecord {
+        let rid = |number| ContainerRid { database: DatabaseRid(1), number };
+        let rule = json!({
+            "id": "r",
+            "source": { "database": "d", "container": "s" },
+            "target": { "database": "d", "container": "t" },
+            "match": [], "set": [],
+        });
+        let rule = serde_json::from_value(rule).expect("well-formed");
+        let (source, target) = (rid(source), rid(target));
+        ProjectionRecord { number: 4, rule, source, target, is_paused: false, created: 0 }
+    }
+
+    #[test]
+    fn projection_holds_both_logs_that_it_reads() {
+        let place = |after| PlaceRecord { min: "".into(), max: "FF".into(), after };
+        let checkpoint =
+            |target: Vec<PlaceRecord>| Checkpoint { source: vec![place(7)], target, ..Checkpoint::default() };
+        let holds = first_holds(&record(1, 2), &checkpoint(vec![place(9)]), 5);
+        let found: Vec<_> = holds.iter().map(|hold| (hold.container.number, hold.position.clone())).collect();
+        assert_eq!(found, [(1, vec![place(7)]), (2, vec![place(9)])]);
+        assert!(holds.iter().all(|hold| (hold.holder, hold.moved_ms) == (Holder::Projection(4), 5)));
+        let one = first_holds(&record(1, 1), &checkpoint(vec![place(9)]), 5);
+        assert_eq!((one.len(), one[0].position.len()), (1, 2), "one container, one hold");
+        assert_eq!(first_holds(&record(1, 2), &checkpoint(Vec::new()), 5).len(), 1, "no target is watched");
+    }
+}

@@ -28,6 +28,7 @@ use tokio::sync::watch;
 use crate::Serving;
 use crate::container_handle::ContainerEntry;
 use crate::live_catalog::LiveCatalog;
+use crate::log_holds;
 use crate::refusals::catalog_error;
 
 impl Serving {
@@ -74,7 +75,7 @@ impl Serving {
         let (serving, shown, difference) = (self.clone(), after.clone(), change.clone());
         let publish = move || {
             serving.follow_throughput_of(&shown, &difference);
-            serving.follow_holds_of(&shown, &difference);
+            log_holds::follow_holds_of(&shown, &difference);
             before_it_shows();
             serving.show(shown);
         };

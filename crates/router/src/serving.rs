@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use shardlake_catalog::{Change, ContainerRecord, Definitions, IndexRecord, Writer};
+use shardlake_catalog::{
+    Change, ContainerRecord, Definitions, HoldState, Holder, IndexRecord, PlaceRecord, Writer,
+};
 use shardlake_charge::ChargeTable;
-use shardlake_model::{ConsistencyLevel, Error, ErrorKind, Limits, Result};
+use shardlake_model::{ConsistencyLevel, ContainerRid, Error, ErrorKind, Limits, Result};
 use shardlake_routing::ShardLoad;
 use shardlake_stdx::{Activity, Clock, CommitTimes, Random};
 use tokio::sync::{Notify, watch};
@@ -16,6 +18,7 @@ use crate::definition_change::added_marks;
 use crate::generations::index_moved_to;
 use crate::handle::Reach;
 use crate::live_catalog::LiveCatalog;
+use crate::log_holds;
 use crate::membership;
 use crate::refusals::catalog_error;
 use crate::request_memory;
@@ -76,7 +79,7 @@ impl Serving {
         let catalog = Arc::new(serving.derived(&LiveCatalog::default(), &start).await?);
         drop(opens);
         serving.follow_throughput_of(&catalog, &start);
-        serving.follow_holds_of(&catalog, &start);
+        log_holds::follow_holds_of(&catalog, &start);
         serving.show(catalog);
         serving.drop_partitions_in_background(added_marks(&start));
         Ok(serving)
@@ -195,6 +198,43 @@ impl Serving {
             }
         }
         loads
+    }
+
+    /// Keeps the log of a container for a follower from a position on. It is kept when this returns.
+    /// A hold that was lost is held anew.
+    pub async fn hold_log(
+        &self,
+        container: ContainerRid,
+        holder: Holder,
+        position: Vec<PlaceRecord>,
+    ) -> Result<()> {
+        log_holds::hold_log(self, container, holder, position).await
+    }
+
+    /// Moves a hold, with the next batch. Returns its state; `None` where it does not exist.
+    pub fn move_hold(
+        &self,
+        container: ContainerRid,
+        holder: Holder,
+        position: Vec<PlaceRecord>,
+    ) -> Option<HoldState> {
+        log_holds::move_hold(self, container, holder, position)
+    }
+
+    /// From now on the log is not kept for a follower.
+    pub async fn release_hold(&self, container: ContainerRid, holder: Holder) -> Result<()> {
+        log_holds::release_hold(self, container, holder).await
+    }
+
+    /// Whether the log is kept for a follower; `None` where it never was.
+    pub fn hold_state(&self, container: ContainerRid, holder: Holder) -> Option<HoldState> {
+        log_holds::hold_state(self, container, holder)
+    }
+
+    /// Stores the holds that have moved, and gives up those whose followers are too slow. Returns the
+    /// holds that were given up.
+    pub async fn store_moved_holds(&self) -> Result<Vec<(ContainerRid, Holder)>> {
+        log_holds::store_moved_holds(self).await
     }
 
     pub fn check_room(&self, draft: &Definitions) -> Result<()> {

@@ -258,7 +258,7 @@ async fn holds_survive_a_kill_and_expired_items_wait_for_analytics_alone() {
     assert_eq!(report.problem_count(), 0, "{report:?}");
 }
 
-/// A copy that applies every change of a container once: it would notice one that comes twice, or never.
+/// A copy that applies every change of a container once, and fails where a change comes twice or is missing.
 #[derive(Default)]
 struct Copy {
     /// The LSN of each item's version, by its key in the log.

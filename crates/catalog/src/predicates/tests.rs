@@ -7,7 +7,7 @@ use shardlake_model::{
 };
 
 use super::*;
-use crate::{DroppedMark, FormerRange, Numbers, RelocationRecord};
+use crate::{DroppedMark, FormerRange, Holder, LogHold, Numbers, PlaceRecord, RelocationRecord};
 
 fn range(uid: u32, range_id: u32, min: &str, max: &str) -> RangeRecord {
     RangeRecord {
@@ -158,6 +158,33 @@ fn records_without_their_owner_are_named() {
         definitions.users.put(rid, User { id: "u".into(), rid, etag: [0; 16], timestamp: 0 });
     }
     assert_eq!(broken(&definitions).len(), 2, "a twin and an orphan");
+}
+
+#[test]
+fn holds_have_a_container_and_positions_that_can_be_read() {
+    let hold = |number, min: &str| {
+        let place = PlaceRecord { min: min.into(), max: "FF".into(), after: 1 };
+        LogHold::new(rid(number), Holder::Projection(3), vec![place], 0)
+    };
+    let mut definitions = sound();
+    definitions.put_log_hold(hold(1, ""));
+    definitions.put_log_hold(LogHold { holder: Holder::Copy(3), ..hold(1, "") });
+    definitions.put_log_hold(hold(2, "20"));
+    assert_eq!(broken(&definitions), Vec::<String>::new());
+    assert_eq!(definitions.log_holds_of(rid(1)).count(), 2);
+    let mut malformed = definitions.clone();
+    malformed.put_log_hold(hold(1, "x"));
+    malformed.put_log_hold(hold(9, ""));
+    let problems = broken(&malformed);
+    assert!(problems.iter().any(|problem| problem.contains("position of Projection(3)")), "{problems:?}");
+    assert!(problems.iter().any(|problem| problem.contains("which does not exist")), "{problems:?}");
+    let change = Change::between(std::sync::Arc::new(sound()), malformed);
+    assert_eq!(broken_by(&change), problems, "a draft is refused for them");
+    // They end with their followers and with their containers.
+    definitions.remove_projection(3);
+    assert_eq!(definitions.log_holds.len(), 1);
+    definitions.remove_container(rid(1));
+    assert!(definitions.log_holds.is_empty());
 }
 
 /// One random edit of a draft.

@@ -71,6 +71,7 @@ impl Entries {
             operations += entry.operations.len();
             found.push((lsn, entry));
         }
+        debug_assert!(found.is_sorted_by(|(one, _), (next, _)| one <= next), "entries come in order");
         Ok(found)
     }
 

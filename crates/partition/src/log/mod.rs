@@ -1,28 +1,20 @@
-//! The change log of a partition, as a product for followers.
+//! The change log of a partition: its entries, their checks, and how far back they are kept.
 //!
 //! | file | content |
 //! |---|---|
 //! | `entry.rs` | the entry that every commit writes |
-//! | `round.rs`, `items_round.rs` | one view for followers: the changes of a span, the items of a span |
 //! | `entries.rs` | entries one after the other, checked: every reader is made of them |
-//! | `reader.rs` | pages of entries; the position of a partition |
 //! | `rewrite.rs` | entries that a split, merge or move rewrites |
 //! | `marks.rs` | how much of the past is kept |
-//! | `compaction.rs` | removes entries that no reader can ask for |
 //! | `holds.rs` | how far the followers are that the log is kept for |
-//! | `invariants.rs` | predicates that readers assert and `verify` reports |
+//! | `invariants.rs` | predicates that readers check and `verify` reports |
+//!
+//! Readers are in `crate::changes`, compaction is in `crate::tasks`: they need the state of the partition,
+//! which knows the marks and the holds.
 
-pub(crate) mod compaction;
 pub(crate) mod entries;
 pub(crate) mod entry;
 pub(crate) mod holds;
-#[cfg(test)]
-mod holds_tests;
 pub(crate) mod invariants;
-pub(crate) mod items_round;
 pub(crate) mod marks;
-pub(crate) mod reader;
 mod rewrite;
-pub(crate) mod round;
-#[cfg(test)]
-mod round_tests;

@@ -15,11 +15,11 @@ use super::position::{AccessPosition, KeyPosition, OrderedPosition, Place};
 use super::request::QueryPageRequest;
 use super::work::QueryStatistics;
 use super::yield_budget::YieldBudget;
+use crate::changes::reader;
 use crate::core::Core;
 use crate::feed::{FeedFilter, matches_filter, range_in};
 use crate::interactive::TransactionView;
 use crate::keys;
-use crate::log::reader;
 use crate::operation::CommandContext;
 use crate::shape::ContainerSchema;
 

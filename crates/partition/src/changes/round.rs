@@ -21,13 +21,13 @@ use shardlake_routing::KeyRange;
 use shardlake_stdx::Timestamp;
 use shardlake_storage::{ScanOptions, View};
 
-use super::entries::Entries;
-use super::entry::{ChangeKind, LogOperation};
-use super::marks::LogMarks;
 use super::reader;
 use crate::core::Core;
 use crate::key_list::KeyList;
 use crate::keys::{self, ITEMS};
+use crate::log::entries::Entries;
+use crate::log::entry::{ChangeKind, LogOperation};
+use crate::log::marks::LogMarks;
 
 /// Operations of one page, unless one commit has more.
 const PAGE_OPERATIONS: usize = 256;
@@ -282,6 +282,7 @@ impl Round {
             self.state = State::Over;
             return Ok(None);
         };
+        assert!(self.entries.last_lsn() <= self.view.upto, "a round ends with its view");
         let images = self.images_of(&entries).await?;
         let changes = entries.into_iter().zip(images).map(|(found, (new, old))| found.change(new, old));
         let changes = changes.collect();

@@ -121,6 +121,7 @@ async fn advance(core: &Core, marks: &LogMarks, limits: &Limits, now: Timestamp)
         // A hole that reaches to the kept entries.
         return Ok(CompactionStep::Idle);
     };
+    assert!(last <= to, "a step stays below the kept entries and the holds");
     let batch = std::mem::take(&mut step.batch);
     commit_step(core, batch, (last, step.removed), |marks| {
         step.operations.iter().for_each(|(key, lsn)| marks.note_compacted(key, *lsn));

@@ -119,6 +119,10 @@ impl ItemsRound {
                 self.end = Some(cut);
                 break;
             }
+            debug_assert!(
+                self.last.as_ref().is_none_or(|last| *last <= epk),
+                "items come in the order of hashes"
+            );
             (self.last, self.taken) = (Some(epk), self.taken + 1);
             page.push(ItemRow { key, record });
         }
