@@ -34,7 +34,7 @@ pub enum NextRound {
     End,
     /// One part has nothing new, or was divided. Others may have something.
     Nothing,
-    Round(PartRound),
+    Round(Box<PartRound>),
 }
 
 /// A round of one part. The follower advances once it is marked as done.
@@ -109,7 +109,7 @@ impl LogFollower {
         self.at_end = if is_new { 0 } else { self.at_end + 1 };
         let span = part.span.clone();
         self.next += 1;
-        Ok(if is_new { NextRound::Round(PartRound { span, round }) } else { NextRound::Nothing })
+        Ok(if is_new { NextRound::Round(Box::new(PartRound { span, round })) } else { NextRound::Nothing })
     }
 
     /// Reads changes of about so many operations from a round of their own, for followers whose work takes
@@ -122,7 +122,7 @@ impl LogFollower {
         let PartRound { span, round } = match self.next_round(serving).await? {
             NextRound::End => return Ok(NextPage::End),
             NextRound::Nothing => return Ok(NextPage::Nothing),
-            NextRound::Round(round) => round,
+            NextRound::Round(round) => *round,
         };
         let (mut round, mut upto) = (round.in_pages_of(operations_max), 0);
         loop {

@@ -275,7 +275,7 @@ impl Copy {
             let PartRound { span, mut round } = match follower.next_round(router).await.expect("it is held") {
                 NextRound::End => return,
                 NextRound::Nothing => continue,
-                NextRound::Round(round) => round,
+                NextRound::Round(round) => *round,
             };
             while let Some(page) = round.next_page().await.expect("nothing moves meanwhile") {
                 for change in page.changes {

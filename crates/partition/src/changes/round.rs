@@ -212,7 +212,7 @@ impl Round {
         if after > 0 && after < compacted_to {
             return Err(RoundError::Hole { compacted_to });
         }
-        Ok(Round::of(view, after)?)
+        Round::of(view, after)
     }
 
     /// For readers of live versions: these never miss one, also where deletions were compacted.
