@@ -19,7 +19,6 @@ use shardlake_partition::HeldLsns;
 use shardlake_routing::KeyRange;
 
 use crate::Serving;
-use crate::handle::PartitionHandle;
 use crate::live_catalog::LiveCatalog;
 
 /// Followers get so long after a start to move, before the age of a hold counts.
@@ -141,8 +140,9 @@ async fn is_slow(
     let is_old = !has_moved
         && now_ms.saturating_sub(hold.moved_ms) > age_ms
         && serving.clock().elapsed() >= TIME_TO_START;
+    let parts = parts_of(position);
     for partition in entry.map.iter() {
-        let Some(after) = lowest(position, partition.epk_range()) else { continue };
+        let Some(after) = lowest(&parts, partition.epk_range()) else { continue };
         if partition.durable_lsn().saturating_sub(after) > hold.bound.entries {
             return Ok(true);
         }
@@ -166,23 +166,29 @@ pub(crate) fn follow_holds_of(catalog: &LiveCatalog, change: &Change) {
         let Some(entry) = catalog.container_of_rid(rid) else { continue };
         let holds: Vec<_> = catalog.definitions.log_holds_of(rid).filter(|hold| hold.is_held()).collect();
         assert!(holds.iter().all(|hold| hold.container == rid), "the holds of one container");
-        let held = |partition: &PartitionHandle, is_counted: &dyn Fn(&LogHold) -> bool| {
-            let holds = holds.iter().filter(|hold| is_counted(hold));
-            holds.filter_map(|hold| lowest(&hold.position, partition.epk_range())).min()
-        };
+        let all: Parts = holds.iter().flat_map(|hold| parts_of(&hold.position)).collect();
+        let with_expired = holds.iter().filter(|hold| hold.holder.needs_expired());
+        let with_expired: Parts = with_expired.flat_map(|hold| parts_of(&hold.position)).collect();
         for partition in entry.map.iter() {
             partition.hosted().partition().hold_log(HeldLsns {
-                entries: held(partition, &|_| true),
-                expired: held(partition, &|hold| hold.holder.needs_expired()),
+                entries: lowest(&all, partition.epk_range()),
+                expired: lowest(&with_expired, partition.epk_range()),
             });
         }
     }
 }
 
-/// The lowest LSN of the parts of a position that lie in a range.
-fn lowest(position: &[PlaceRecord], range: &KeyRange) -> Option<u64> {
-    let inside = |place: &&PlaceRecord| place.span().is_ok_and(|span| span.overlaps(range));
-    position.iter().filter(inside).map(|place| place.after).min()
+/// Spans with the LSNs that they are read up to.
+type Parts = Vec<(KeyRange, u64)>;
+
+/// The catalog's predicates refuse a position that cannot be read.
+fn parts_of(position: &[PlaceRecord]) -> Parts {
+    position.iter().filter_map(|place| Some((place.span().ok()?, place.after))).collect()
+}
+
+/// The lowest LSN of the parts that lie in a range.
+fn lowest(parts: &[(KeyRange, u64)], range: &KeyRange) -> Option<u64> {
+    parts.iter().filter(|(span, _)| span.overlaps(range)).map(|(_, after)| *after).min()
 }
 
 #[cfg(test)]
@@ -200,6 +206,7 @@ mod tests {
         let places = [(0, 0x20, 9), (0x20, 0x40, 4), (0x40, 0xFF, 7)];
         let position: Vec<PlaceRecord> =
             places.iter().map(|(min, max, after)| PlaceRecord::new(&span(*min, *max), *after)).collect();
+        let position = parts_of(&position);
         assert_eq!(lowest(&position, &span(0, 0xFF)), Some(4), "after a merge");
         assert_eq!(lowest(&position, &span(0, 0x20)), Some(9));
         assert_eq!(lowest(&position, &span(0, 0x10)), Some(9), "after a split");
