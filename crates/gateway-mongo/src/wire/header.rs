@@ -60,8 +60,10 @@ mod tests {
     fn a_header_survives_its_bytes_and_impossible_lengths_are_none() {
         let header = Header { length: 48_000_000, request_id: -7, response_to: 9, opcode: OP_MSG };
         assert_eq!(Header::parse(&header.bytes()), Some(header));
-        for length in [0, 15, 48_000_001, u32::MAX as usize] {
-            assert_eq!(Header::parse(&Header { length, ..header }.bytes()), None, "{length}");
+        for length in [0, 15, 48_000_001, u32::MAX] {
+            let mut bytes = header.bytes();
+            bytes[..4].copy_from_slice(&length.to_le_bytes());
+            assert_eq!(Header::parse(&bytes), None, "{length}");
         }
     }
 }
