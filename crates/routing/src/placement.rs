@@ -19,9 +19,9 @@ pub fn place(loads: &[ShardLoad]) -> Option<usize> {
 /// Shards for `count` partitions that will share one container's load: no shard gets its second before every shard has
 /// one, and each round begins with the shard that [`place`] prefers. Empty when there is no shard.
 pub fn place_together(loads: &[ShardLoad], count: usize) -> Vec<usize> {
-    assert!(count == 0 || !loads.is_empty(), "partitions are placed on at least one shard");
     let mut order: Vec<usize> = (0..loads.len()).collect();
     order.sort_by_key(|number| (loads[*number].size_bytes, loads[*number].partitions, *number));
+    debug_assert_eq!(order.first().copied(), place(loads), "the first goes where a single one would");
     order.into_iter().cycle().take(count).collect()
 }
 
