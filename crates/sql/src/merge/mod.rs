@@ -169,7 +169,6 @@ impl<'q> Merger<'q> {
 
     /// The next rows of a needed source. `next` is the source's continuation; `None` at its end.
     pub fn feed(&mut self, source: usize, rows: &Rows, next: Option<Vec<u8>>) -> Result<(), SqlError> {
-        debug_assert!(self.sources[source].needs_rows(), "a source is read only when its rows are needed");
         match &mut self.kind {
             Kind::Collect(collect) => {
                 self.sources[source].skip_to(next);

@@ -36,6 +36,7 @@ impl Source {
 
     /// A chunk was processed elsewhere.
     pub fn skip_to(&mut self, next: Option<Vec<u8>>) {
+        debug_assert!(!self.exhausted, "a source that is over has no more chunks");
         self.exhausted = next.is_none();
     }
 
