@@ -11,6 +11,7 @@ const DOORS: &[&str] = &[
     "crates/server/",
     "crates/signature/",
     "crates/testkit/",
+    "crates/account-fixture/",
 ];
 
 /// Files that name a word of the REST protocol, which no other file below the front ends does.

@@ -116,7 +116,7 @@ const CLOCKS: &[(&str, &str)] = &[
     ("crates/testkit/src/process.rs", "waits for the end of a process"),
     ("crates/testkit/src/bucket/weather.rs", "the distance of a store; no outcome of a test depends on it"),
     ("tests-sdk/mongo/pymongo/run.py", "says how long each file of tests took"),
-    ("crates/account/tests/it/support/mod.rs", "the same with a runtime, and moments that chance decides"),
+    ("crates/account-fixture/src/lib.rs", "the same with a runtime, and moments that chance decides"),
     ("crates/gateway-nosql/tests/it/harness.rs", "the same with a runtime"),
     (
         "crates/server/tests/durability/",

@@ -23,7 +23,7 @@ mod world;
 use crate::support::json_door::key_scope;
 use std::sync::Arc;
 
-use crate::support::memory_shards;
+use crate::support::{memory_shards, number_from_environment};
 use feeds::Past;
 use shardlake_account::{RelocationHooks, SeededBug, Shards, verify};
 use shardlake_storage::fault::FaultEngine;
@@ -130,11 +130,6 @@ async fn check_store(shards: &Shards) -> Vec<String> {
 async fn expect_calm(weather: Weather) {
     let problems = storm(weather.clone()).await;
     assert!(problems.is_empty(), "SHARDLAKE_SEED={} of {weather:?}:\n{}", weather.seed, problems.join("\n"));
-}
-
-pub(crate) fn number_from_environment(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
 fn seeds(usual: u64) -> std::ops::Range<u64> {

@@ -106,6 +106,10 @@ fn longest_function(code: &str) -> Option<(usize, String)> {
     for (number, line) in code.lines().map(str::trim_end).enumerate() {
         if let Some(head) = line.contains("fn ").then(|| HEAD.captures(line)).flatten() {
             open.push((head[1].len(), number, head[2].to_owned()));
+        } else if line.trim_start().starts_with(')') && line.ends_with(';') {
+            // The end of a declaration without a body.
+            let column = line.len() - line.trim_start().len();
+            open.pop_if(|(indent, ..)| *indent == column);
         } else if line.ends_with('}') && line.trim_start() == "}" {
             let column = line.len() - 1;
             while let Some((_, start, name)) = open.pop_if(|(indent, ..)| *indent >= column) {
@@ -127,4 +131,6 @@ fn impls_tuples_and_lengths_are_found() {
     assert_eq!(tuple_parameters(code), ["a", "m"]);
     let code = "    pub async fn long(\n    ) {\n        work();\n    }\nfn short() {\n}\n";
     assert_eq!(longest_function(code), Some((4, "long".to_owned())));
+    let code = "trait T {\n    fn declared(\n        a: A,\n    ) -> B;\n}\nfn short() {\n}\n";
+    assert_eq!(longest_function(code), Some((2, "short".to_owned())));
 }

@@ -1,6 +1,6 @@
 //! Scripts of tests, registered and run.
 
-use crate::support::json_door::{JsonDoor, KeyInput};
+use crate::json_door::{JsonDoor, KeyInput};
 use shardlake_account::{ContainerHandle, ProcedureReply};
 use shardlake_model::{
     Result, ScriptDefinition, ScriptKind, TriggerDefinition, TriggerOperation, TriggerType,

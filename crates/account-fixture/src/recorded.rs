@@ -1,6 +1,6 @@
 //! Recorded rows against those that queries give, in each way to run them.
 
-use crate::support::json_door::JsonDoor;
+use crate::json_door::JsonDoor;
 use std::path::Path;
 
 use shardlake_account::{ContainerHandle, Value};
