@@ -38,7 +38,16 @@ pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
 pub fn run_loopback(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     let mut programs = programs::programs()?;
     let is_one = |program: &Program| {
-        let packages = ["account", "gateway-nosql", "gateway-mongo"];
+        let packages = [
+            "account",
+            "gateway-nosql",
+            "gateway-mongo",
+            "host",
+            "items",
+            "procedures",
+            "projections",
+            "queries",
+        ];
         program.target == "it" && packages.contains(&program.package.as_str())
     };
     programs.retain(is_one);

@@ -13,8 +13,8 @@ use shardlake_account::{ContainerHandle, FeedScope, QueryRequest, SplitAt};
 use shardlake_model::{ContainerDefinition, ErrorKind, KeyComponent, PartitionKey, PartitionKeyDefinition};
 use shardlake_stdx::Random;
 
-use crate::storm::number_from_environment;
 use crate::support::json_door::{JsonDoor, KeyInput};
+use crate::support::number_from_environment;
 use crate::support::{Fixture, none};
 
 const ITEMS: u64 = 90;
