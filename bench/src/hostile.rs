@@ -125,6 +125,7 @@ pub fn run(options: &HostileOptions) -> Outcome {
         let found = measure(options, attacks)?;
         let median = |rounds: &[Round], of: fn(&Round) -> u64| {
             let mut all: Vec<u64> = rounds.iter().map(of).collect();
+            assert!(!all.is_empty(), "a median has a round");
             all.sort_unstable();
             all[all.len() / 2]
         };

@@ -74,6 +74,7 @@ pub fn drive_after(
     if count == 0 {
         return Err("no request was answered".into());
     }
+    assert!(seconds > 0.0, "a rate is of a time that has passed");
     latencies.sort_unstable();
     let at = |share: f64| f64::from(latencies[((count - 1) as f64 * share) as usize]);
     Ok(Measured {

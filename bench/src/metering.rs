@@ -110,6 +110,11 @@ fn measure(options: &MeteringOptions, servers: &[ServerProcess]) -> Outcome<Roun
 
 /// The excess of a contestant over the yardstick in percent: sorted, one for each round.
 fn excess(contestants: &[Vec<Measured>], at: usize, value: fn(&Measured) -> f64) -> Vec<f64> {
+    assert_eq!(
+        contestants[at].len(),
+        contestants[YARDSTICK].len(),
+        "contestants are compared in pairs of rounds"
+    );
     let pairs = contestants[at].iter().zip(&contestants[YARDSTICK]);
     let mut all: Vec<f64> = pairs.map(|(one, other)| (value(one) / value(other) - 1.0) * 100.0).collect();
     all.sort_by(f64::total_cmp);

@@ -45,6 +45,8 @@ impl Got {
 
     /// Microseconds within which a share of the requests was answered.
     pub fn within(&self, share: f64) -> u64 {
+        debug_assert!(self.latencies.is_sorted(), "a share of the requests is read from sorted latencies");
+        assert!((0.0..=1.0).contains(&share), "a share is a part of all requests");
         self.latencies.get((self.latencies.len() as f64 * share) as usize).copied().unwrap_or(0)
     }
 

@@ -166,6 +166,7 @@ fn procedures(options: &ScriptOptions, durability: &str) -> Outcome<String> {
     for connections in options.connections.iter().copied() {
         let mut of = Contestants::new(&client, connections);
         for round in 0..options.rounds {
+            assert_eq!(of.lines.len(), of.requests.len(), "each contestant has its requests");
             for (line, requests) in of.lines.iter_mut().zip(&of.requests) {
                 eprintln!("{durability}, {connections} connections, round {round}: {}", line.contestant);
                 line.rounds.push(measure(options, &server, connections, round, requests)?);

@@ -42,6 +42,10 @@ pub fn measure(run: &Run, sheet: &mut Sheet) -> Outcome {
     for (name, [one, two], least) in OPERATIONS {
         let of = |operation| sheet.of_builds(operation, CONNECTIONS, |one| one.per_second);
         let ([before, after], [before_two, after_two]) = (of(one), of(two));
+        assert!(
+            before.len() == before_two.len() && after.len() == after_two.len(),
+            "figures are compared in pairs of rounds"
+        );
         let rounds = [(before, before_two), (after, after_two)]
             .map(|(one, two)| one.iter().zip(&two).map(|(one, two)| two / one).collect());
         sheet.figure(format!("{name}: throughput at 2 cores ÷ 1 core"), Goal::AtLeast(least), rounds);
@@ -52,6 +56,7 @@ pub fn measure(run: &Run, sheet: &mut Sheet) -> Outcome {
 /// Gain of two cores for a handler that shares nothing.
 fn note_ideal(sheet: &mut Sheet) -> Outcome {
     let [one, two] = OPERATIONS[0].1.map(|name| sheet.values(name, CONNECTIONS, IDEAL, |one| one.per_second));
+    assert_eq!(one.len(), two.len(), "figures are compared in pairs of rounds");
     let rounds: Vec<f64> = one.iter().zip(&two).map(|(one, two)| two / one).collect();
     let text = spread(&rounds);
     writeln!(

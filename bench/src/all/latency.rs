@@ -72,6 +72,7 @@ impl Found {
         if let Some(reply) = got.strange {
             return Err(format!("{} was answered {reply}", self.operation).into());
         }
+        assert_eq!(self.rounds.len(), SHARES.len(), "each share of the requests has its figures");
         for (values, share) in self.rounds.iter_mut().zip(SHARES) {
             values.push(got.within(share) as f64);
         }

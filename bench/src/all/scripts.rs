@@ -24,6 +24,7 @@ pub fn measure(run: &Run, sheet: &mut Sheet) -> Outcome {
     for connections in CONNECTIONS {
         let of = |case| sheet.of_builds(case, connections, |one| one.per_second);
         let ratio = |(procedure, batch): (&Vec<f64>, &Vec<f64>)| {
+            assert_eq!(procedure.len(), batch.len(), "figures are compared in pairs of rounds");
             procedure.iter().zip(batch).map(|(procedure, batch)| procedure / batch).collect()
         };
         let ([before, after], [batch_before, batch_after]) = (of(cases::PROCEDURE), of(cases::BATCH));

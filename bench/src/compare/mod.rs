@@ -132,6 +132,7 @@ impl Compared {
                 of_base.push(drive(base)?);
             }
         }
+        assert_eq!(of_base.len(), of_this.len(), "builds are compared in pairs of slices");
         self.base.push(joined(&of_base));
         self.this.push(joined(&of_this));
         Ok(())
@@ -139,12 +140,14 @@ impl Compared {
 
     /// Processor time of this build by that of the base in the same round.
     fn ratios(&self) -> Ratios {
+        assert_eq!(self.base.len(), self.this.len(), "builds are compared in pairs of rounds");
         Ratios::new(self.base.iter().zip(&self.this).map(|(base, this)| this.cpu_us / base.cpu_us.max(1e-9)))
     }
 }
 
 /// Joined result of equally long time slices of a round.
 fn joined(turns: &[Measured]) -> Measured {
+    assert!(!turns.is_empty(), "a joined result has a slice");
     let speeds: f64 = turns.iter().map(|turn| turn.per_second).sum();
     let cpu_us = turns.iter().map(|turn| turn.cpu_us * turn.per_second).sum::<f64>() / speeds.max(1e-9);
     Measured { per_second: speeds / turns.len() as f64, cpu_us, ..report::median(turns) }
