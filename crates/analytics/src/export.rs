@@ -7,7 +7,7 @@ use shardlake_analytical_table::error::TableError;
 use shardlake_analytical_table::store::LocalStore;
 use shardlake_analytical_table::table::{ExportFormat, ExportOptions, Exported, TableReader};
 
-/// What is copied.
+/// Contents of a copy.
 #[derive(Debug, Clone)]
 pub struct Export {
     /// JSON lines instead of Parquet.

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-/// The folder of a container's table. Bytes that file systems or URLs treat in ways of their own are written `%XX`.
+/// The folder of a container's table. Bytes that file systems or URLs treat in ways of their own are written `~XX`: readers
+/// take `%` for an escape of their own and do not find such a folder.
 pub fn folder_of(database: &str, container: &str) -> String {
     format!("{}/{}", escaped(database), escaped(container))
 }
@@ -14,7 +15,7 @@ fn escaped(name: &str) -> String {
             // A name of dots alone would be another folder, and one with a leading dot or underscore a hidden one.
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' => text.push(char::from(byte)),
             b'.' | b'_' if at > 0 => text.push(char::from(byte)),
-            _ => write!(text, "%{byte:02X}").expect("a text takes everything"),
+            _ => write!(text, "~{byte:02X}").expect("a text takes everything"),
         }
     }
     text
@@ -28,10 +29,10 @@ mod tests {
     fn folders_are_readable_and_distinct() {
         for (database, container, folder) in [
             ("shop", "customer", "shop/customer"),
-            ("My Shop", "a.b_c-d", "My%20Shop/a.b_c-d"),
-            ("..", ".", "%2E./%2E"),
-            ("_delta_log", "ü", "%5Fdelta_log/%C3%BC"),
-            ("a%20b", "a b", "a%2520b/a%20b"),
+            ("My Shop", "a.b_c-d", "My~20Shop/a.b_c-d"),
+            ("..", ".", "~2E./~2E"),
+            ("_delta_log", "ü", "~5Fdelta_log/~C3~BC"),
+            ("a~20b", "a b", "a~7E20b/a~20b"),
         ] {
             assert_eq!(folder_of(database, container), folder);
         }

@@ -12,10 +12,10 @@
 //! | `export.rs` | copies for programs that cannot read tables (feature `table`) |
 //! | `follower/` | the thread that keeps all tables true (feature `table`) |
 //!
-//! The catalog has what was asked for; the newest version of a table's own log has how far it has come, in the commit that
+//! The catalog has policies, settings and orders; the newest version of a table's own log has how far it has come, in the commit that
 //! holds the rows. Nothing else is stored, so nothing can disagree. Followers take no request units and hold no lock that a
-//! request waits for: they read views. Without the feature `table` there is no follower, and what the catalog has is
-//! reported as stopped.
+//! request waits for: they read views. Without the feature `table` there is no follower, and the stores of the
+//! catalog are reported as stopped.
 
 #[cfg(feature = "table")]
 mod export;
@@ -80,7 +80,7 @@ impl AnalyticsOptions {
     }
 }
 
-/// What containers may ask for in this build.
+/// Stores that containers may have in this build.
 pub fn mode(is_on: bool, schema: AnalyticalSchema) -> AnalyticalMode {
     match (HAS_TABLES, is_on) {
         (false, _) => AnalyticalMode::Absent,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use shardlake_catalog::AnalyticalSettings;
 
-/// What a table is doing. Readers of its files see the newest version in every state but `Building`, where there is none yet.
+/// Activity of a table. Readers of its files see the newest version in every state but `Building`, where there is none yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TableState {
     /// The first copy is under way.
@@ -93,9 +93,9 @@ pub struct OrderReport {
     pub number: u64,
     /// `compact` or `verify`.
     pub order: &'static str,
-    /// What came of it, for people.
+    /// Its result, for people.
     pub outcome: String,
-    /// Whether it did what was asked, and found no difference.
+    /// Whether it was carried out, and found no difference.
     pub is_right: bool,
     /// Seconds since the Unix epoch.
     pub time: u64,
@@ -152,7 +152,7 @@ pub struct ColumnReport {
     pub property: Option<String>,
 }
 
-/// What a follower has done since the server started.
+/// Work of a follower since the server started.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TableCounts {

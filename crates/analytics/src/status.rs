@@ -56,7 +56,7 @@ pub(crate) struct Live {
     pub last_error: Option<ErrorReport>,
 }
 
-/// A part of the hash space, and what the table has of it.
+/// A part of the hash space, and how far the table has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     pub span: KeyRange,

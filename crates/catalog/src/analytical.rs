@@ -1,4 +1,4 @@
-//! Records of analytical stores: the settings of each container's table, and what was asked for.
+//! Records of analytical stores: the settings of each container's table, and orders about it.
 //!
 //! How far a table has come is not here: its own log has that, in the commit that holds the rows.
 
@@ -132,5 +132,61 @@ impl AnalyticalMode {
                 refused("the analytical store is not in this build (feature 'analytics'); use the full build")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(edit: impl FnOnce(&mut AnalyticalSettings)) -> Result<()> {
+        let mut settings = AnalyticalSettings::default();
+        edit(&mut settings);
+        settings.validate(&["/tenant/id".to_owned()])
+    }
+
+    #[test]
+    fn settings_have_bounds() {
+        assert!(settings(|_| {}).is_ok());
+        assert!(settings(|settings| settings.cluster_by = vec!["/a".into(), "/b/c".into()]).is_ok());
+        assert!(settings(|settings| settings.lag_seconds = Some(3600)).is_ok());
+        let refused: [(&str, fn(&mut AnalyticalSettings)); 6] = [
+            ("clusterBy", |settings| settings.cluster_by = vec!["/a".into(); 5]),
+            ("clusterBy", |settings| settings.cluster_by = vec!["a".into()]),
+            ("exclude", |settings| settings.exclude = vec!["/".into()]),
+            ("exclude", |settings| settings.exclude = vec!["/a".into(); 101]),
+            ("lagSeconds", |settings| settings.lag_seconds = Some(0)),
+            ("lagSeconds", |settings| settings.lag_seconds = Some(3601)),
+        ];
+        for (member, edit) in refused {
+            let error = settings(edit).expect_err(member);
+            assert!(error.message().contains(member), "{error}");
+        }
+    }
+
+    #[test]
+    fn rows_keep_their_id_and_key() {
+        for path in ["/id", "/tenant", "/tenant/id"] {
+            assert!(settings(|settings| settings.exclude = vec![path.into()]).is_err(), "{path}");
+        }
+        for path in ["/tenants", "/tenant/id/x", "/ids", "/tenant/name"] {
+            assert!(settings(|settings| settings.exclude = vec![path.into()]).is_ok(), "{path}");
+        }
+    }
+
+    #[test]
+    fn settings_are_read_as_they_are_written() {
+        let text = r#"{"schema":"fullFidelity","clusterBy":["/a"],"lagSeconds":5,"exclude":["/b"]}"#;
+        let read: AnalyticalSettings = serde_json::from_str(text).expect("valid");
+        assert_eq!(serde_json::to_string(&read).expect("plain data"), text);
+        assert!(serde_json::from_str::<AnalyticalSettings>(r#"{"schemas":"fullFidelity"}"#).is_err());
+    }
+
+    #[test]
+    fn a_new_store_needs_a_server_that_follows() {
+        assert!(AnalyticalMode::Absent.check().is_err());
+        assert!(AnalyticalMode::Off.check().is_err());
+        let schema = AnalyticalSchema::FullFidelity;
+        assert_eq!(AnalyticalMode::On { schema }.check().expect("on"), schema);
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `records.rs`, `projection.rs` | the stored records: plain data, no handle to anything that runs |
 //! | `log_hold.rs` | how far back the change log is kept for its followers |
-//! | `analytical.rs` | analytical stores: settings, what was asked for |
+//! | `analytical.rs` | analytical stores: settings and orders |
 //! | `ended.rs` | ended containers, for change streams |
 //! | `table.rs`, `definitions.rs` | all records of one version, cheap to copy and to compare |
 //! | `stored.rs` | keys, checksums, loading |

@@ -230,12 +230,7 @@ fn add(definitions: &mut Definitions, key: &[u8], value: &[u8]) -> Result<(), Ca
             definitions.dropped.put(uid, decode::<DroppedMark>(value)?);
             dropped_key(uid)
         }
-        Some(&ANALYTICAL) => {
-            let owner = parse_container(key)
-                .ok_or_else(|| CatalogError::corrupt("the key of an analytical store is malformed"))?;
-            definitions.analytical.put(owner, decode::<AnalyticalRecord>(value)?);
-            analytical_key(owner)
-        }
+        Some(&ANALYTICAL) => add_analytical(definitions, key, value)?,
         Some(&ENDED) => add_ended(definitions, value)?,
         Some(&LOG_HOLD) => {
             let hold: LogHold = decode(value)?;
@@ -255,6 +250,13 @@ fn add(definitions: &mut Definitions, key: &[u8], value: &[u8]) -> Result<(), Ca
         return Err(CatalogError::corrupt(format!("a record lies under the key {key:?} of another")));
     }
     Ok(())
+}
+
+fn add_analytical(definitions: &mut Definitions, key: &[u8], value: &[u8]) -> Result<Vec<u8>, CatalogError> {
+    let owner = parse_container(key)
+        .ok_or_else(|| CatalogError::corrupt("the key of an analytical store is malformed"))?;
+    definitions.analytical.put(owner, decode::<AnalyticalRecord>(value)?);
+    Ok(analytical_key(owner))
 }
 
 fn add_ended(definitions: &mut Definitions, value: &[u8]) -> Result<Vec<u8>, CatalogError> {

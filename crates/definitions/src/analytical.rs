@@ -1,4 +1,4 @@
-//! Analytical stores: what a container's policy and an operator ask for. Their tables follow the catalog.
+//! Analytical stores as policies and operators ask for them. Their tables follow the catalog.
 
 use shardlake_catalog::{
     ANALYTICAL_TABLES_MAX, ANALYTICAL_TABLES_OPEN_MAX, AnalyticalRecord, AnalyticalSchema,
@@ -52,6 +52,12 @@ impl Resources {
             }
             (true, Some(_)) | (false, _) => {}
         }
+        let is_open = draft.analytical.get(&rid).is_some_and(|record| record.closed.is_none());
+        assert_eq!(
+            is_open,
+            container.definition.is_analytical(),
+            "a store is open while the policy asks for it"
+        );
         Ok(())
     }
 
@@ -164,5 +170,39 @@ fn new_record(random: &Random, settings: AnalyticalSettings) -> AnalyticalRecord
         is_paused: false,
         closed: None,
         generation: 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_store_has_names_and_a_secret_of_its_own() {
+        let random = Random::seeded(3);
+        let [one, other] = [(); 2].map(|()| new_record(&random, AnalyticalSettings::default()));
+        assert_eq!(one.secret.len(), 64, "32 bytes in hexadecimal");
+        assert!(one.table != other.table && one.secret != other.secret && one.history != other.history);
+        assert_eq!((one.generation, one.closed, one.is_paused), (1, None, false));
+    }
+
+    #[test]
+    fn stores_are_limited_open_and_closed() {
+        let mut draft = Definitions::default();
+        let random = Random::seeded(3);
+        let rid = |number| ContainerRid { database: shardlake_model::DatabaseRid(1), number };
+        for number in 0..ANALYTICAL_TABLES_OPEN_MAX as u32 {
+            assert!(check_room(&draft).is_ok());
+            draft.analytical.put(rid(number), new_record(&random, AnalyticalSettings::default()));
+        }
+        assert!(check_room(&draft).is_err(), "as many as may follow");
+        for number in 0..ANALYTICAL_TABLES_MAX as u32 {
+            let record = new_record(&random, AnalyticalSettings::default());
+            draft.analytical.put(rid(number), AnalyticalRecord { closed: Some(1), ..record });
+        }
+        let error = check_room(&draft).expect_err("as many as there may be");
+        assert!(error.message().contains("closed ones included"), "{error}");
+        draft.analytical.remove(&rid(0));
+        assert!(check_room(&draft).is_ok());
     }
 }

@@ -287,7 +287,6 @@ impl Inner {
         }
         let activity_id = arrival.activity_id;
         let (body, context) = self.admit(body, headers, arrival).await?;
-        let body = body.bytes.clone();
         let call = OperatorCall {
             account: &self.account,
             installation: self.settings.installation.as_deref(),
@@ -296,7 +295,7 @@ impl Inner {
             method: &parts.method,
             address,
             context,
-            body,
+            body: body.bytes.clone(),
         };
         let reply = shardlake_admin::serve(&call).await;
         if let Some(audited) = audited {

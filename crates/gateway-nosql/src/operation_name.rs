@@ -12,7 +12,7 @@ use crate::router::{FeedOperation, Operation, Path, ResourceOperation, Route};
 
 macro_rules! names {
     ($($name:ident),+ $(,)?) => {
-        /// What a request asked for.
+        /// The operation of a request.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum OperationName {

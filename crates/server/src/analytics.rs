@@ -1,139 +1,16 @@
-//! The analytical stores of the account: their settings, and starting what follows containers.
+//! The analytical stores of the account: their start.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use shardlake_account::Account;
+use shardlake_analytics::Analytics;
 
-use shardlake_account::{Account, AnalyticalMode, AnalyticalSchema};
-use shardlake_analytics::{Analytics, AnalyticsOptions, TableReport, TableState};
-
-use crate::config::{self, Config};
-use crate::exposition::Page;
-use crate::metric_table as table;
-use crate::settings::{AnalyticsSchema, AnalyticsSwitch, Settings};
-
-const PROPERTIES_MAX: u16 = 4000;
-const RETENTION_HOURS: std::ops::RangeInclusive<u64> = 1..=365 * 24;
-
-/// What the settings say.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AnalyticsConfig {
-    is_on: bool,
-    root: Option<PathBuf>,
-    schema: AnalyticalSchema,
-    retention: Duration,
-    write_rate: u64,
-    properties_max: u16,
-}
-
-impl AnalyticsConfig {
-    pub fn of(settings: &Settings) -> Result<AnalyticsConfig, String> {
-        let retention = match settings.analytics_retention.as_deref() {
-            None => Duration::from_secs(24 * 60 * 60),
-            Some(text) => config::time("--analytics-retention", text)?,
-        };
-        if !RETENTION_HOURS.contains(&(retention.as_secs() / 3600)) {
-            return Err("--analytics-retention is from 1h to 365d".into());
-        }
-        let write_rate = settings.analytics_write_rate.map_or(64 << 20, |size| size.0);
-        if write_rate == 0 {
-            return Err("--analytics-write-rate must be at least 1".into());
-        }
-        let properties_max = settings.analytics_properties.unwrap_or(1000);
-        if !(1..=PROPERTIES_MAX).contains(&properties_max) {
-            return Err(format!("--analytics-properties is from 1 to {PROPERTIES_MAX}"));
-        }
-        Ok(AnalyticsConfig {
-            is_on: settings.analytics != Some(AnalyticsSwitch::Off),
-            root: settings.analytics_root.clone(),
-            schema: match settings.analytics_schema {
-                None | Some(AnalyticsSchema::WellDefined) => AnalyticalSchema::WellDefined,
-                Some(AnalyticsSchema::FullFidelity) => AnalyticalSchema::FullFidelity,
-            },
-            retention,
-            write_rate,
-            properties_max,
-        })
-    }
-
-    /// What containers may ask for.
-    pub fn mode(&self, data_dir: Option<&Path>) -> AnalyticalMode {
-        let has_place = data_dir.is_some() || self.root.is_some();
-        shardlake_analytics::mode(self.is_on && has_place, self.schema)
-    }
-
-    /// `None`: nothing is followed.
-    fn options(&self, data_dir: Option<&Path>) -> Option<AnalyticsOptions> {
-        let place = data_dir.or(self.root.as_deref()).filter(|_| self.is_on)?;
-        let defaults = AnalyticsOptions::below(place);
-        Some(AnalyticsOptions {
-            root: self.root.clone().unwrap_or(defaults.root.clone()),
-            retention: self.retention,
-            write_rate: self.write_rate,
-            properties_max: usize::from(self.properties_max),
-            ..defaults
-        })
-    }
-}
+use crate::config::Config;
+use crate::metrics::Metrics;
 
 /// Follows the account's containers from now on.
-pub fn start(config: &Config, account: &Account) -> Result<Analytics, String> {
+pub fn start(config: &Config, account: &Account, metrics: &Metrics) -> Result<Analytics, String> {
     let options = config.analytics.options(config.data_dir.as_deref());
-    Analytics::start(account.definitions().clone(), options)
-        .map_err(|error| format!("the analytical stores do not start: {error}"))
-}
-
-/// The metrics of the tables.
-pub fn write(page: &mut Page, reports: &[TableReport]) {
-    for report in reports {
-        let of = [&*report.database, &*report.container];
-        let [database, container] = of;
-        for state in TableState::NAMES {
-            page.family(&table::ANALYTICS_STATE)
-                .push([database, container, state], state == report.state.name());
-        }
-        let (figures, counts) = (&report.figures, &report.counts);
-        page.family(&table::ANALYTICS_LAG).push(of, report.lag.changes);
-        page.family(&table::ANALYTICS_LAG_SECONDS).push(of, report.lag.seconds);
-        if let Some(complete_to) = report.complete_to {
-            page.family(&table::ANALYTICS_COMPLETE_TO).push(of, complete_to);
-        }
-        page.family(&table::ANALYTICS_ROWS).push(of, figures.rows);
-        page.family(&table::ANALYTICS_ROWS_DELETED).push(of, figures.rows_deleted);
-        page.family(&table::ANALYTICS_FILES).push(of, figures.files);
-        page.family(&table::ANALYTICS_SIZE).push(of, figures.size_bytes);
-        page.family(&table::ANALYTICS_COLUMNS).push(of, figures.columns.len() as u64);
-        for (reason, count) in &counts.commits {
-            page.family(&table::ANALYTICS_COMMITS).push([database, container, reason], *count);
-        }
-        page.family(&table::ANALYTICS_COPIED_ITEMS).push(of, counts.copied_items);
-        page.family(&table::ANALYTICS_COMPACTED).push(of, counts.compacted_bytes);
-        for (reason, count) in &counts.rest_values {
-            page.family(&table::ANALYTICS_REST_VALUES).push([database, container, reason], *count);
-        }
-        page.family(&table::ANALYTICS_LOST_HISTORY).push(of, counts.lost_history);
-        page.family(&table::ANALYTICS_CPU).push(of, counts.cpu_seconds);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_have_bounds() {
-        let refused = |settings: Settings| AnalyticsConfig::of(&settings).expect_err("refused");
-        for text in ["59m", "366d", "soon"] {
-            let settings = Settings { analytics_retention: Some(text.into()), ..Settings::default() };
-            assert!(refused(settings).contains("--analytics-retention"), "{text}");
-        }
-        for number in [0, 4001] {
-            let settings = Settings { analytics_properties: Some(number), ..Settings::default() };
-            assert!(refused(settings).contains("--analytics-properties"), "{number}");
-        }
-        let config = AnalyticsConfig::of(&Settings::default()).expect("valid");
-        assert_eq!(config.options(None), None, "a server that stores nothing has no place for tables");
-        let options = config.options(Some(Path::new("/d"))).expect("followed");
-        assert_eq!(options.root, Path::new("/d/analytics"));
-        assert_eq!(options.retention, Duration::from_secs(86_400));
-    }
+    let analytics = Analytics::start(account.definitions().clone(), options)
+        .map_err(|error| format!("the analytical stores do not start: {error}"))?;
+    metrics.show_analytics(analytics.clone());
+    Ok(analytics)
 }

@@ -11,12 +11,13 @@ use shardlake_account::SHARDS_MAX;
 use shardlake_account::{CapacityMode, Enforcement, HeatRecording};
 use shardlake_model::{ConsistencyLevel, LimitScale, Numbers};
 
-use crate::analytics::AnalyticsConfig;
+use crate::analytics_config::AnalyticsConfig;
 use crate::emulator::{self, Emulated, Secret};
 use crate::settings::{
     CapacityName, DemoName, DurabilityMode, ExplorerMode, HeatMode, LogFormat, NumbersRule, QueryMerge,
     Settings, ThroughputMode,
 };
+use crate::time_text::time;
 use crate::tracing_export;
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8081";
@@ -27,7 +28,6 @@ const DEFAULT_DATA_DIR: &str = "shardlake-data";
 const HEADER_SIZE_BYTES_MIN: u64 = 8 * 1024;
 /// Sixty pages of 4 MB, and as much for bodies; less than the default cache and write buffer twice over.
 const MESSAGE_BYTES_DEFAULT: u64 = 512 << 20;
-const TIME_NUMBER_MAX: u64 = 10_000;
 const DISK_CACHE_BYTES: u64 = 10 << 30;
 /// A few reads and scans at a time.
 const DISK_CACHE_BYTES_MIN: u64 = 16 << 20;
@@ -351,22 +351,6 @@ fn restore_window(text: Option<&str>, durability: DurabilityMode) -> Result<Opti
         return Err("--restore-window keeps a log on disk: leave out --durability memory".into());
     }
     time("--restore-window", text).map(Some)
-}
-
-/// A time such as `30m`.
-pub(crate) fn time(setting: &str, text: &str) -> Result<Duration, String> {
-    let (digits, unit) = text.split_at(text.len() - text.chars().next_back().map_or(0, char::len_utf8));
-    let seconds = match unit {
-        "d" => 86_400,
-        "h" => 3600,
-        "m" => 60,
-        _ => 0,
-    };
-    let number = digits.parse::<u64>().ok().filter(|number| (1..=TIME_NUMBER_MAX).contains(number));
-    match number {
-        Some(number) if seconds > 0 => Ok(Duration::from_secs(number * seconds)),
-        _ => Err(format!("{setting} '{text}' is no time: write 30m, 12h or 7d for instance")),
-    }
 }
 
 fn store(settings: &Settings, durability: DurabilityMode) -> Result<Option<StoreConfig>, String> {

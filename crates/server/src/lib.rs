@@ -3,7 +3,7 @@
 //! | file | responsibility |
 //! |---|---|
 //! | `cli.rs`, `usage.rs` | the commands; errors of wrong command lines |
-//! | `settings.rs`, `layers.rs`, `config.rs`, `byte_size.rs` | what can be set, from where, and what it comes to |
+//! | `settings.rs`, `layers.rs`, `config.rs`, `analytics_config.rs`, `byte_size.rs`, `time_text.rs` | what can be set, from where, and what it comes to |
 //! | `serve.rs`, `start_watch.rs`, `home.rs`, `shards.rs` | a server from start to end; the steps of a start; where its data lies; what the data directory holds |
 //! | `store/` | an account in an object store, which one server at a time has |
 //! | `descriptors.rs` | how many open files storage and connections may have |
@@ -14,7 +14,7 @@
 //! | `front.rs`, `answers.rs`, `host_check.rs`, `welcome.rs` | operator routes, names that are answered, panics and timeouts |
 //! | `explorer/` | the explorer's pages: files, headers, caching |
 //! | `metric_table.rs`, `exposition.rs` | every metric by name, type and meaning; the text format |
-//! | `metrics.rs`, `metrics_page.rs`, `request_metrics.rs`, `container_counters.rs`, `partition_metrics.rs`, `projection_metrics.rs`, `script_metrics.rs`, `storage_metrics.rs`, `store_metrics.rs`, `process_metrics.rs`, `backup_metrics.rs` | counting, and the page that shows it |
+//! | `metrics.rs`, `metrics_page.rs`, `request_metrics.rs`, `container_counters.rs`, `partition_metrics.rs`, `projection_metrics.rs`, `analytics.rs`, `analytics_metrics.rs`, `script_metrics.rs`, `storage_metrics.rs`, `store_metrics.rs`, `process_metrics.rs`, `backup_metrics.rs` | counting, and the page that shows it |
 //! | `tls.rs`, `keys.rs`, `private_file.rs` | certificates and account keys in the data directory |
 //! | `ready.rs`, `logging.rs`, `json_lines.rs`, `log_fields.rs`, `log_capture.rs` | the log: levels, formats, typed fields, the latest lines in memory |
 //! | `heat_file.rs` | the heat of containers over restarts |
@@ -35,6 +35,8 @@
 
 mod account_file;
 mod analytics;
+mod analytics_config;
+mod analytics_metrics;
 mod answers;
 mod backup;
 mod backup_metrics;
@@ -106,6 +108,7 @@ mod store_metrics;
 mod stored_json;
 mod stream_tasks;
 mod support_bundle;
+mod time_text;
 mod tls;
 mod top;
 mod tracing_export;

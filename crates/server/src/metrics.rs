@@ -23,8 +23,8 @@ use crate::metric_table as table;
 use crate::request_metrics::{RequestMetrics, Transport};
 use crate::store_metrics::StoreMetrics;
 use crate::{
-    analytics, backup_metrics, partition_metrics, process_metrics, projection_metrics, script_metrics,
-    storage_metrics,
+    analytics_metrics, backup_metrics, partition_metrics, process_metrics, projection_metrics,
+    script_metrics, storage_metrics,
 };
 
 /// What is known of the server before it serves.
@@ -128,7 +128,7 @@ impl Metrics {
             write_totals(&mut page, account);
             partition_metrics::write(&mut page, account);
             projection_metrics::write(&mut page, projections);
-            analytics::write(&mut page, tables);
+            analytics_metrics::write(&mut page, tables);
             script_metrics::write(&mut page, account.procedures().script_confinement());
             backup_metrics::write(&mut page, account);
         }

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use shardlake_account::{Account, AccountOptions, Enforcement, Shards};
 use shardlake_admin::{Installation, LogRing};
+use shardlake_analytics::Analytics;
 use shardlake_gateway_mongo::MongoGateway;
 use shardlake_gateway_nosql::{Gateway, GatewaySettings, MessageSpace};
 use shardlake_model::Limits;
@@ -134,11 +135,8 @@ pub async fn serve(
     let (mongo_authorities, mongo_gateway) = listeners.open_for_mongo(bound_for_mongo, gateway_for_mongo);
     let served_keys = Arc::new(ServedKeys::new(&keys, config.store.is_some(), random.clone()));
     let installation = Arc::new(installation(&config, &tls, &clock, (log, served_keys.clone())));
-    let settings = gateway_settings(&config, keys.accepted(), installation.clone());
-    let tables = analytics::start(&config, &account)?;
-    front.metrics.show_analytics(tables.clone());
-    let settings = GatewaySettings { analytics: Some(tables), ..settings };
-    let gateway = Gateway::new(account.clone(), settings).map_err(|error| error.to_string())?;
+    let tables = analytics::start(&config, &account, &front.metrics)?;
+    let gateway = gateway(&config, &account, keys.accepted(), (installation.clone(), tables))?;
     front.open(served_keys.serve(gateway, mongo_gateway));
     backup_metrics::recall(&account, backup_metrics::path(&config).as_deref());
     spawn_recorders(&config, &account, (&installation, &front), &clock);
@@ -212,14 +210,15 @@ fn stand_in(config: &Config, tls: &Tls) -> Result<(), String> {
     written.map_err(|error| format!("--emulator-pem '{}' cannot be written: {error}", path.display()))
 }
 
-fn gateway_settings(
+fn gateway(
     config: &Config,
+    account: &Account,
     keys: Vec<AccountKey>,
-    installation: Arc<Installation>,
-) -> GatewaySettings {
+    (installation, tables): (Arc<Installation>, Analytics),
+) -> Result<Gateway, String> {
     let account_id = config.emulator.as_ref().map(|_| emulator::ACCOUNT_ID.to_owned());
     let account_id = account_id.unwrap_or_else(|| GatewaySettings::default().account_id);
-    GatewaySettings {
+    let settings = GatewaySettings {
         keys,
         clock_skew_max: config.clock_skew_max,
         body_size_bytes_max: config.limits.body_size_bytes_max,
@@ -229,8 +228,10 @@ fn gateway_settings(
         is_account_public: config.emulator.is_some(),
         account_id,
         installation: Some(installation),
+        analytics: Some(tables),
         ..GatewaySettings::default()
-    }
+    };
+    Gateway::new(account.clone(), settings).map_err(|error| error.to_string())
 }
 
 /// The parts of the page of metrics that stay as they are.

@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use shardlake_analytical_table::log::{Place, Reason};
-use shardlake_analytical_table::rows::Reason as OverflowReason;
 use shardlake_analytical_table::table::{Commit, Table};
 use shardlake_routing::KeyRange;
 
 use super::places::{self, span_of};
 use super::rows::Rows;
-use super::table::{Follower, Step, StepError, Stepped};
+use super::step::{Step, StepError, Stepped};
+use super::tracked::Tracked;
 
 /// Items of a chunk. More lie in one only where a logical partition has more.
 const CHUNK_ITEMS: usize = 64_000;
 
 /// Copies the next chunk of a gap.
-pub async fn step(follower: &mut Follower, step: &Step<'_>, table: &mut Table, gap: &KeyRange) -> Stepped {
+pub async fn step(follower: &Tracked, step: &Step<'_>, table: &mut Table, gap: &KeyRange) -> Stepped {
     let partition = step.entry.map.overlapping(gap).next().ok_or_else(|| {
         StepError::Account(shardlake_model::Error::internal("a part of the hash space that no range has"))
     })?;
@@ -36,29 +36,9 @@ pub async fn step(follower: &mut Follower, step: &Step<'_>, table: &mut Table, g
     round.durable().await?;
     let mut places = table.places().to_vec();
     places::add(&mut places, Place { span: span_of(&covered), lsn: round.upto(), read_at: now });
-    note_overflow(follower, table);
+    follower.note_overflow(table);
     table.commit(&Commit { places, state: "building".into(), time: now }, Reason::Round)?;
     follower.count_commit("copy");
     follower.status.live().counts.copied_items += rows.count;
     Ok(Duration::ZERO)
 }
-
-/// Shows the values of the open round that no column holds.
-pub fn note_overflow(follower: &Follower, table: &Table) {
-    let Some(overflow) = table.overflow() else { return };
-    let mut live = follower.status.live();
-    for reason in OverflowReason::ALL {
-        let count = overflow.count(reason);
-        if count > 0 {
-            *live.counts.rest_values.entry(reason.name().to_owned()).or_default() += count;
-        }
-    }
-    for path in overflow.paths() {
-        if live.counts.rest_paths.len() < PATHS_MAX && !live.counts.rest_paths.contains(path) {
-            live.counts.rest_paths.push(path.clone());
-        }
-    }
-}
-
-/// Paths of values without a column that reports name.
-const PATHS_MAX: usize = 20;

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use shardlake_analytical_table::error::TableError;
 use shardlake_analytical_table::schema::{SchemaLimits, SchemaMode};
 use shardlake_analytical_table::store::LocalStore;
@@ -13,17 +12,11 @@ use shardlake_model::{Container, PartitionKeyDefinition};
 use shardlake_router::Serving;
 
 use super::paced::PacedStore;
-use super::table::Step;
+use super::step::Step;
 use crate::{AnalyticsOptions, folder_of};
 
 /// Beside the local files of a table: where its own are, so that they can be deleted with the container.
-const ABOUT: &str = "about.json";
-
-#[derive(Debug, Serialize, Deserialize)]
-struct About {
-    folder: String,
-    container: String,
-}
+const ABOUT: &str = "folder";
 
 /// Folder of a table below the root.
 pub fn folder(options: &AnalyticsOptions, (database, container): &(String, String)) -> PathBuf {
@@ -40,14 +33,12 @@ pub fn open(
     step: &Step<'_>,
     names: &(String, String),
     record: &AnalyticalRecord,
-    container: &str,
 ) -> Result<TableFolders, TableError> {
     let (options, pace) = (step.options, &step.server.pace);
     let store = PacedStore::new(LocalStore::open(&folder(options, names))?, pace.clone());
     let local = options.local.join(&record.table);
     let keys = LocalStore::open(&local)?;
-    let about = About { folder: folder_of(&names.0, &names.1), container: container.to_owned() };
-    let about = serde_json::to_vec(&about).expect("plain data");
+    let about = folder_of(&names.0, &names.1).into_bytes();
     shardlake_analytical_table::store::TableStore::write(&keys, ABOUT, &about)?;
     let keys = PacedStore::new(keys, pace.clone());
     Ok(TableFolders { store: Arc::new(store), keys: Arc::new(keys), random: step.router.random().clone() })
@@ -95,7 +86,7 @@ fn members(path: &str) -> Vec<String> {
     path.split('/').skip(1).map(str::to_owned).collect()
 }
 
-/// Deletes a table with its local files. What cannot be deleted is named in the log: nothing needs it.
+/// Deletes a table with its local files. A folder that cannot be deleted is named in the log: nothing needs it.
 pub fn delete(options: &AnalyticsOptions, folder: &Path, table: &str) {
     for path in [folder.to_owned(), options.local.join(table)] {
         match std::fs::remove_dir_all(&path) {
@@ -115,10 +106,9 @@ pub fn remove_strays(options: &AnalyticsOptions, definitions: &Definitions) {
         if definitions.analytical.values().any(|record| record.table == table) {
             continue;
         }
-        let about = std::fs::read(entry.path().join(ABOUT)).ok();
-        let about: Option<About> = about.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let about = std::fs::read_to_string(entry.path().join(ABOUT)).ok();
         // A new container of the same name may have a table there already: its own local files name that folder, too.
-        let folder = about.as_ref().map(|about| options.root.join(&about.folder)).filter(|folder| {
+        let folder = about.as_ref().map(|about| options.root.join(about)).filter(|folder| {
             !definitions
                 .analytical
                 .iter()

@@ -14,7 +14,8 @@ use shardlake_model::{Container, Rid};
 use shardlake_routing::KeyRange;
 
 use super::places::span_of;
-use super::table::{Follower, Step, StepError};
+use super::step::{Step, StepError};
+use super::tracked::Tracked;
 
 /// Rows that are looked at together; each takes some 100 bytes.
 const CANDIDATES_MAX: usize = 500_000;
@@ -78,7 +79,7 @@ pub fn has_run_out(container: &Container, document: &Value, timestamp: u64, now:
 
 /// Takes rows of the former generation over whose items have run out: the container has them no more.
 pub fn carry(
-    follower: &Follower,
+    follower: &Tracked,
     step: &Step<'_>,
     former: &Table,
     building: &mut Table,
@@ -114,7 +115,7 @@ pub fn carry(
             }
         }
         assert!(live.len() <= wanted, "items are only taken out");
-        // What is left in the set has no item any more.
+        // The rest of the set has no item any more.
         candidates.retain(|(name, _)| live.contains(&name.ordinal));
         if candidates.is_empty() {
             continue;

@@ -9,6 +9,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the thread: which table is next, new and ended tables |
+//! | `step.rs`, `tracked.rs` | parameters of a step; the table as all parts know it |
 //! | `table.rs` | the follower of one container: its step, its failures |
 //! | `folders.rs` | the files of a table: options, opening, deleting |
 //! | `paced.rs` | writing no faster than allowed |
@@ -32,7 +33,9 @@ mod paced;
 mod places;
 mod round;
 mod rows;
+mod step;
 mod table;
+mod tracked;
 mod upkeep;
 mod verify;
 
@@ -40,11 +43,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use shardlake_model::{ContainerRid, Error, ErrorKind, Result};
+use shardlake_model::{ContainerRid, Error, Result};
 use tokio::runtime::Handle;
 
 use crate::State;
 use paced::Pace;
+use step::Server;
 use table::Follower;
 
 /// Between two looks at containers whose changes no wake announces.
@@ -82,24 +86,6 @@ async fn run(state: &Weak<State>, server: &Server) {
             let _woken_early =
                 tokio::time::timeout(pause.min(LOOK_EVERY), state.statuses.changed.notified()).await;
         }
-    }
-}
-
-/// The server's own threads. Changes of the catalog run there: they must not wait for columns that are encoded here.
-#[derive(Debug, Clone)]
-struct Server {
-    runtime: Handle,
-    /// Of all tables together.
-    pace: Arc<Pace>,
-}
-
-impl Server {
-    async fn run<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Result<T> {
-        let done = self.runtime.spawn(work).await;
-        done.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unavailable, "the server stops")))
     }
 }
 

@@ -15,7 +15,7 @@ const BURST: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct Pace {
     rate: u64,
-    /// In terms of the clock's elapsed time: until when what was written takes at this rate.
+    /// In terms of the clock's elapsed time: the time for which the written bytes suffice at this rate.
     paid_until: Mutex<Duration>,
 }
 

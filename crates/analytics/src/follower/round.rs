@@ -17,18 +17,19 @@ use shardlake_partition::{ChangeKind, Image, Images, LogChange, Round, RoundErro
 
 use super::places::{self, span_of};
 use super::rows::Rows;
-use super::table::{Follower, Step, StepError};
+use super::step::{Step, StepError};
+use super::tracked::Tracked;
 
 /// Operations after which a round is committed before it goes on with the next partition.
 const OPERATIONS_MAX: u64 = 200_000;
 
-/// What a round came to.
+/// Result of a round.
 pub struct Outcome {
     /// No partition had more when it was read.
     pub is_level: bool,
 }
 
-pub async fn step(follower: &mut Follower, step: &Step<'_>, table: &mut Table) -> Result<Outcome, StepError> {
+pub async fn step(follower: &Tracked, step: &Step<'_>, table: &mut Table) -> Result<Outcome, StepError> {
     let now = step.now_ms();
     let parts = places::in_partitions(step.entry, table.places())?;
     if parts.iter().any(|(partition, _, place)| partition.durable_lsn() < place.lsn) {
@@ -77,7 +78,7 @@ pub async fn step(follower: &mut Follower, step: &Step<'_>, table: &mut Table) -
     for view in &views {
         view.durable().await?;
     }
-    super::copy::note_overflow(follower, table);
+    follower.note_overflow(table);
     let state = table.version().info.state.clone();
     table.commit(&Commit { places, state, time: now }, Reason::Round)?;
     follower.move_hold(step.router, table.places())?;

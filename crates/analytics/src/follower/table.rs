@@ -1,4 +1,4 @@
-//! The follower of one container: which step is next, and what its failures mean.
+//! The follower of one container: which step is next, and the effects of failures.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,12 @@ use shardlake_analytical_table::log::Place;
 use shardlake_analytical_table::table::{Commit, Location, Table, TableFolders};
 use shardlake_catalog::{AnalyticalRecord, HoldState, Holder, PlaceRecord};
 use shardlake_model::{ContainerRid, Error, ErrorKind};
-use shardlake_router::{ContainerEntry, Serving};
+use shardlake_router::Serving;
 use shardlake_stdx::thread_processor_time;
 
-use super::{Server, columns, copy, folders, history, places, round, upkeep, verify};
+use super::step::{Server, Step, StepError, Stepped};
+use super::tracked::{Tracked, hold_position};
+use super::{columns, copy, folders, history, places, round, upkeep, verify};
 use crate::report::{ErrorReport, OrderReport, TableFigures, TableState};
 use crate::status::{self, Status};
 use crate::{AnalyticsOptions, State};
@@ -23,78 +25,25 @@ const RETRY_MAX: Duration = Duration::from_secs(60);
 /// Free bytes of the disk below which tables that share it with the data are not written.
 const FREE_BYTES_MIN: u64 = 2 << 30;
 
-/// Everything that is known of a container's table between two steps.
+/// The follower of a container between two steps.
 pub struct Follower {
-    pub rid: ContainerRid,
-    pub names: (String, String),
-    pub record: Arc<AnalyticalRecord>,
-    pub status: Arc<Status>,
+    tracked: Tracked,
     /// The files; `None` until the first step, and after a failure.
     opened: Option<Opened>,
     due: Duration,
     retry: Duration,
     /// A failure that an operator has to mend, and the generation that it is of.
     failed: Option<(u32, String)>,
-    pub upkeep: upkeep::Times,
 }
 
 /// The open files of a table.
 pub struct Opened {
     pub folders: TableFolders,
-    /// What readers see; `None` before the first swap.
+    /// The table of readers; `None` before the first swap.
     pub serving: Option<Table>,
     /// The generation that is being built.
     pub building: Option<Table>,
 }
-
-/// One step, with everything that it needs.
-pub struct Step<'s> {
-    pub router: &'s Serving,
-    pub options: &'s AnalyticsOptions,
-    pub entry: &'s ContainerEntry,
-    pub server: &'s Server,
-}
-
-impl Step<'_> {
-    /// Milliseconds since 1970.
-    pub fn now_ms(&self) -> i64 {
-        self.router.clock().now().milliseconds() as i64
-    }
-}
-
-/// Why a step ended early.
-#[derive(Debug)]
-pub enum StepError {
-    /// The shards, or the catalog.
-    Account(Error),
-    Table(TableError),
-    /// The change log does not lead from the table's position to the items: the table is made anew.
-    Apart(&'static str),
-}
-
-impl From<Error> for StepError {
-    fn from(error: Error) -> StepError {
-        StepError::Account(error)
-    }
-}
-
-impl From<TableError> for StepError {
-    fn from(error: TableError) -> StepError {
-        StepError::Table(error)
-    }
-}
-
-impl From<super::rows::RowsError> for StepError {
-    fn from(error: super::rows::RowsError) -> StepError {
-        match error {
-            super::rows::RowsError::Item(error) => StepError::Account(error),
-            super::rows::RowsError::Table(error) => StepError::Table(error),
-        }
-    }
-}
-
-/// Time until the next step.
-pub type Stepped = Result<Duration, StepError>;
 
 impl Follower {
     pub fn new(
@@ -103,23 +52,14 @@ impl Follower {
         record: Arc<AnalyticalRecord>,
         status: Arc<Status>,
     ) -> Follower {
-        Follower {
-            rid,
-            names,
-            record,
-            status,
-            opened: None,
-            due: Duration::ZERO,
-            retry: RETRY_FIRST,
-            failed: None,
-            upkeep: upkeep::Times::default(),
-        }
+        let tracked = Tracked { rid, names, record, status, retained: None, vacuumed: None };
+        Follower { tracked, opened: None, due: Duration::ZERO, retry: RETRY_FIRST, failed: None }
     }
 
     /// Orders are carried out at once, unless the last step failed.
     pub fn due(&self) -> Duration {
         let is_hindered = self.retry > RETRY_FIRST;
-        match is_hindered || self.status.live().orders.is_empty() {
+        match is_hindered || self.tracked.status.live().orders.is_empty() {
             true => self.due,
             false => Duration::ZERO,
         }
@@ -127,13 +67,17 @@ impl Follower {
 
     /// Takes a changed record: settings, a pause, another generation.
     pub fn set_record(&mut self, record: &Arc<AnalyticalRecord>, options: &AnalyticsOptions) {
-        if Arc::ptr_eq(record, &self.record) || *record == self.record {
+        if Arc::ptr_eq(record, &self.tracked.record) || *record == self.tracked.record {
             return;
         }
-        if record.table != self.record.table {
-            folders::delete(options, &folders::folder(options, &self.names), &self.record.table);
+        if record.table != self.tracked.record.table {
+            folders::delete(
+                options,
+                &folders::folder(options, &self.tracked.names),
+                &self.tracked.record.table,
+            );
         }
-        self.record = record.clone();
+        self.tracked.record = record.clone();
         // Options are read when files are opened.
         self.opened = None;
         self.due = Duration::ZERO;
@@ -141,9 +85,9 @@ impl Follower {
 
     /// Deletes the files of an ended container.
     pub fn delete(self, options: &AnalyticsOptions) {
-        let folder = folders::folder(options, &self.names);
+        let folder = folders::folder(options, &self.tracked.names);
         drop(self.opened);
-        folders::delete(options, &folder, &self.record.table);
+        folders::delete(options, &folder, &self.tracked.record.table);
     }
 
     /// Does the next piece of work, and sets when the one after it is due.
@@ -161,24 +105,24 @@ impl Follower {
         };
         self.due = now + wait;
         if let (Some(begun), Some(ended)) = (begun, thread_processor_time()) {
-            self.status.live().counts.cpu_seconds += ended.saturating_sub(begun).as_secs_f64();
+            self.tracked.status.live().counts.cpu_seconds += ended.saturating_sub(begun).as_secs_f64();
         }
     }
 
     async fn try_step(&mut self, state: &State, server: &Server) -> Stepped {
         let (router, options) =
             (state.resources.router(), state.options.as_ref().expect("a follower has options"));
-        let Ok(entry) = router.entry_of_rid(self.rid) else { return Ok(IDLE_LOOK) };
-        if let Some(closed) = self.record.closed {
+        let Ok(entry) = router.entry_of_rid(self.tracked.rid) else { return Ok(IDLE_LOOK) };
+        if let Some(closed) = self.tracked.record.closed {
             return self.close(state, server, closed).await;
         }
-        if self.record.is_paused {
+        if self.tracked.record.is_paused {
             self.set_state(TableState::Paused);
             self.refuse_orders(router, "the table is paused: resume it first");
             return Ok(IDLE_LOOK);
         }
         if let Some((generation, reason)) = &self.failed {
-            if *generation == self.record.generation {
+            if *generation == self.tracked.record.generation {
                 let reason = reason.clone();
                 self.refuse_orders(router, &format!("the table failed, rebuild it: {reason}"));
                 self.set_state(TableState::Failed(reason));
@@ -193,7 +137,7 @@ impl Follower {
             None => self.open(&step).await?,
         };
         let stepped = self.step_of(&step, &mut opened).await;
-        // After a failure the files are opened anew: what was in memory may be ahead of them.
+        // After a failure the files are opened anew: the state in memory may be ahead of them.
         if stepped.is_ok() {
             self.show(&opened);
             self.opened = Some(opened);
@@ -209,43 +153,48 @@ impl Follower {
                     None => TableState::Building { percent },
                     Some(_) => TableState::Rebuilding { percent },
                 });
-                return copy::step(self, step, building, &gap).await;
+                return copy::step(&self.tracked, step, building, &gap).await;
             }
-            let round = round::step(self, step, building).await?;
+            let round = round::step(&self.tracked, step, building).await?;
             if !round.is_level {
                 return Ok(Duration::ZERO);
             }
             return self.swap(step, opened).await;
         }
         let serving = opened.serving.as_mut().expect("a table is served or built");
-        let order = self.status.live().orders.take_verification();
+        let order = self.tracked.status.live().orders.take_verification();
         if let Some(order) = order {
-            verify::step(self, step, serving, order).await?;
+            verify::step(&self.tracked, step, serving, order).await?;
             return Ok(Duration::ZERO);
         }
-        let round = round::step(self, step, serving).await?;
-        upkeep::step(self, step, serving)?;
+        let round = round::step(&self.tracked, step, serving).await?;
+        upkeep::step(&mut self.tracked, step, serving)?;
         self.show(opened);
         self.set_state(TableState::Following);
         Ok(if round.is_level { self.lag(step) } else { Duration::ZERO })
     }
 
     fn lag(&self, step: &Step<'_>) -> Duration {
-        let asked = self.record.settings.lag_seconds.map(|seconds| Duration::from_secs(seconds.into()));
+        let asked =
+            self.tracked.record.settings.lag_seconds.map(|seconds| Duration::from_secs(seconds.into()));
         asked.unwrap_or(step.options.lag)
     }
 
     async fn open(&mut self, step: &Step<'_>) -> Result<Opened, StepError> {
         let container = &step.entry.record.container;
         let rid = container.rid.to_string();
-        let is_known = folders::is_known(step.options, &self.record);
-        let folders = folders::open(step, &self.names, &self.record, &rid)?;
-        let options = folders::table_options(step.options, step.router, container, &self.record);
+        let is_known = folders::is_known(step.options, &self.tracked.record);
+        let folders = folders::open(step, &self.tracked.names, &self.tracked.record)?;
+        let options = folders::table_options(step.options, step.router, container, &self.tracked.record);
         let mut serving = Table::open(&folders, Location::Serving, options.clone())?;
         if serving.as_ref().is_some_and(|table| table.version().info.container != rid) {
             // The table of an ended container of this name.
             drop(serving.take());
-            folders::delete(step.options, &folders::folder(step.options, &self.names), &self.record.table);
+            folders::delete(
+                step.options,
+                &folders::folder(step.options, &self.tracked.names),
+                &self.tracked.record.table,
+            );
             return Err(StepError::Account(Error::new(
                 ErrorKind::Unavailable,
                 "the table of a deleted container of this name was removed first",
@@ -256,8 +205,9 @@ impl Follower {
                 "its local files are missing: the data may be of a backup, and the table of later changes",
             ));
         }
-        let generation = self.record.generation;
-        self.status.live().location = Some(folders::folder(step.options, &self.names).display().to_string());
+        let generation = self.tracked.record.generation;
+        self.tracked.status.live().location =
+            Some(folders::folder(step.options, &self.tracked.names).display().to_string());
         if serving.as_ref().is_some_and(|table| table.version().info.generation >= generation) {
             self.hold(step, serving.as_ref().expect("just seen").places()).await?;
             return Ok(Opened { folders, serving, building: None });
@@ -282,12 +232,12 @@ impl Follower {
 
     /// Makes sure that the log is kept from the table's position on.
     async fn hold(&self, step: &Step<'_>, places: &[Place]) -> Result<(), StepError> {
-        let holder = Holder::Analytics(self.record.generation);
-        match step.router.hold_state(self.rid, holder) {
+        let holder = Holder::Analytics(self.tracked.record.generation);
+        match step.router.hold_state(self.tracked.rid, holder) {
             Some(HoldState::Held) => Ok(()),
-            // Rounds find out whether the log still has what the table lacks.
+            // Rounds find out whether the log still has the changes that the table lacks.
             Some(HoldState::Lost) | None => {
-                self.hold_log(step, self.record.generation, hold_position(places)?).await
+                self.hold_log(step, self.tracked.record.generation, hold_position(places)?).await
             }
         }
     }
@@ -298,32 +248,26 @@ impl Follower {
         generation: u32,
         position: Vec<PlaceRecord>,
     ) -> Result<(), StepError> {
-        let (router, rid) = (step.router.clone(), self.rid);
+        let (router, rid) = (step.router.clone(), self.tracked.rid);
         let hold = async move { router.hold_log(rid, Holder::Analytics(generation), position).await };
         Ok(step.server.run(hold).await?)
-    }
-
-    /// The position is durable: the log before it is not needed any more.
-    pub fn move_hold(&self, router: &Serving, places: &[Place]) -> Result<(), StepError> {
-        router.move_hold(self.rid, Holder::Analytics(self.record.generation), hold_position(places)?);
-        Ok(())
     }
 
     /// Makes the built generation the one that readers see.
     async fn swap(&mut self, step: &Step<'_>, opened: &mut Opened) -> Stepped {
         let mut building = opened.building.take().expect("a generation is built");
         if let Some(serving) = &opened.serving {
-            history::carry(self, step, serving, &mut building)?;
+            history::carry(&self.tracked, step, serving, &mut building)?;
         }
         let commit =
             Commit { places: building.places().to_vec(), state: "following".into(), time: step.now_ms() };
-        let generation = self.record.generation;
+        let generation = self.tracked.record.generation;
         opened.serving = Some(building.swap(&opened.folders, &commit)?);
-        self.count_commit("swap");
-        tracing::info!(container = %self.rid, generation, "an analytical table is complete");
+        self.tracked.count_commit("swap");
+        tracing::info!(container = %self.tracked.rid, generation, "an analytical table is complete");
         for former in 1..generation {
-            if step.router.hold_state(self.rid, Holder::Analytics(former)).is_some() {
-                let (router, rid) = (step.router.clone(), self.rid);
+            if step.router.hold_state(self.tracked.rid, Holder::Analytics(former)).is_some() {
+                let (router, rid) = (step.router.clone(), self.tracked.rid);
                 step.server
                     .run(async move { router.release_hold(rid, Holder::Analytics(former)).await })
                     .await?;
@@ -338,15 +282,20 @@ impl Follower {
         self.set_state(TableState::Closed);
         self.refuse_orders(router, "the table is closed: set analyticalStorageTtl first");
         self.opened = None;
-        let holder = Holder::Analytics(self.record.generation);
-        if router.hold_state(self.rid, holder).is_some() {
-            let (router, rid) = (router.clone(), self.rid);
+        let holder = Holder::Analytics(self.tracked.record.generation);
+        if router.hold_state(self.tracked.rid, holder).is_some() {
+            let (router, rid) = (router.clone(), self.tracked.rid);
             server.run(async move { router.release_hold(rid, holder).await }).await?;
         }
         let age = router.clock().now().seconds().saturating_sub(closed);
         if age >= options.closed_retention.as_secs() {
-            folders::delete(options, &folders::folder(options, &self.names), &self.record.table);
-            let (resources, rid, table) = (state.resources.clone(), self.rid, self.record.table.clone());
+            folders::delete(
+                options,
+                &folders::folder(options, &self.tracked.names),
+                &self.tracked.record.table,
+            );
+            let (resources, rid, table) =
+                (state.resources.clone(), self.tracked.rid, self.tracked.record.table.clone());
             server.run(async move { resources.forget_analytical(rid, &table).await }).await?;
         }
         Ok(IDLE_LOOK)
@@ -366,7 +315,7 @@ impl Follower {
         }
     }
 
-    /// What a failure means for the table, and when the next step is.
+    /// The effect of a failure on the table. Returns the time until the next step.
     async fn put_off(&mut self, state: &State, server: &Server, error: StepError) -> Duration {
         if state.resources.router().is_closing() {
             return IDLE_LOOK;
@@ -381,28 +330,28 @@ impl Follower {
             StepError::Table(TableError::Unsure) => TableError::Unsure.to_string(),
             StepError::Table(error) => {
                 let words = error.to_string();
-                tracing::warn!(container = %self.rid, reason = words, "an analytical table failed: rebuild it");
-                self.failed = Some((self.record.generation, words.clone()));
+                tracing::warn!(container = %self.tracked.rid, reason = words, "an analytical table failed: rebuild it");
+                self.failed = Some((self.tracked.record.generation, words.clone()));
                 self.set_state(TableState::Failed(words.clone()));
-                self.status.live().last_error = note(words);
+                self.tracked.status.live().last_error = note(words);
                 return IDLE_LOOK;
             }
             StepError::Apart(reason) => {
-                tracing::warn!(container = %self.rid, reason, "an analytical table is made anew");
-                self.status.live().last_error = note(reason.to_owned());
-                let (resources, rid) = (state.resources.clone(), self.rid);
+                tracing::warn!(container = %self.tracked.rid, reason, "an analytical table is made anew");
+                self.tracked.status.live().last_error = note(reason.to_owned());
+                let (resources, rid) = (state.resources.clone(), self.tracked.rid);
                 match server.run(async move { resources.rebuild_analytical(rid).await }).await {
                     Ok(()) => return Duration::ZERO,
                     Err(error) => error.message().to_owned(),
                 }
             }
         };
-        let is_new = !matches!(self.status.live().state, Some(TableState::Waiting(_)));
+        let is_new = !matches!(self.tracked.status.live().state, Some(TableState::Waiting(_)));
         if is_new {
-            tracing::warn!(container = %self.rid, reason = words, "an analytical table waits");
+            tracing::warn!(container = %self.tracked.rid, reason = words, "an analytical table waits");
         }
         self.set_state(TableState::Waiting(words.clone()));
-        self.status.live().last_error = note(words);
+        self.tracked.status.live().last_error = note(words);
         let wait = self.retry;
         self.retry = (wait * 2).min(RETRY_MAX);
         wait
@@ -411,7 +360,7 @@ impl Follower {
     /// Ends the orders of a table that carries none out.
     fn refuse_orders(&self, router: &Serving, reason: &str) {
         let time = router.clock().now().seconds();
-        let mut live = self.status.live();
+        let mut live = self.tracked.status.live();
         let compaction = live.orders.take_compaction().map(|(number, _)| (number, "compact"));
         let verification = live.orders.take_verification().map(|number| (number, "verify"));
         for (number, order) in compaction.into_iter().chain(verification) {
@@ -421,18 +370,14 @@ impl Follower {
     }
 
     fn set_state(&self, state: TableState) {
-        self.status.live().state = Some(state);
-    }
-
-    pub fn count_commit(&self, reason: &str) {
-        *self.status.live().counts.commits.entry(reason.to_owned()).or_default() += 1;
+        self.tracked.status.live().state = Some(state);
     }
 
     /// Shows the newest version to reports.
     fn show(&self, opened: &Opened) {
         let Some(table) = opened.serving.as_ref().or(opened.building.as_ref()) else { return };
         let shown = table.status();
-        let mut live = self.status.live();
+        let mut live = self.tracked.status.live();
         live.figures = TableFigures {
             version: opened.serving.as_ref().map(|_| shown.version),
             generation: shown.generation,
@@ -464,9 +409,4 @@ fn percent_of(places: &[Place]) -> u8 {
     let covered: u64 =
         places.iter().map(|place| bound(&place.span.max).saturating_sub(bound(&place.span.min))).sum();
     (covered * 100 / 0x4000_0000).min(99) as u8
-}
-
-fn hold_position(places: &[Place]) -> Result<Vec<PlaceRecord>, StepError> {
-    let record = |place: &Place| Ok(PlaceRecord::new(&places::range_of(&place.span)?, place.lsn));
-    places.iter().map(record).collect()
 }

@@ -1,4 +1,4 @@
-//! What a table needs besides rounds: rows past their time to live, small files, old files.
+//! Upkeep of a table besides rounds: rows past their time to live, small files, old files.
 
 use std::time::Duration;
 
@@ -7,26 +7,20 @@ use shardlake_analytical_table::table::{Commit, CompactionKind, Table};
 
 use super::places::span_of;
 use super::round::RETAINED;
-use super::table::{Follower, Step, StepError};
+use super::step::{Step, StepError};
+use super::tracked::Tracked;
 use crate::report::OrderReport;
 
 const RETENTION_EVERY: Duration = Duration::from_secs(60);
 const VACUUM_EVERY: Duration = Duration::from_secs(60 * 60);
 
-/// When the parts of the upkeep ran last, in terms of the clock's elapsed time.
-#[derive(Debug, Default)]
-pub struct Times {
-    retention: Option<Duration>,
-    vacuum: Option<Duration>,
-}
-
-pub fn step(follower: &mut Follower, step: &Step<'_>, table: &mut Table) -> Result<(), StepError> {
+pub fn step(follower: &mut Tracked, step: &Step<'_>, table: &mut Table) -> Result<(), StepError> {
     let now = step.router.clock().elapsed();
     let is_due =
         |last: Option<Duration>, every: Duration| last.is_none_or(|last| now.saturating_sub(last) >= every);
-    if is_due(follower.upkeep.retention, RETENTION_EVERY) {
+    if is_due(follower.retained, RETENTION_EVERY) {
         retain(follower, step, table)?;
-        follower.upkeep.retention = Some(now);
+        follower.retained = Some(now);
     }
     let order = follower.status.live().orders.take_compaction();
     match order {
@@ -46,15 +40,23 @@ pub fn step(follower: &mut Follower, step: &Step<'_>, table: &mut Table) -> Resu
             compact(follower, step, table, CompactionKind::Due)?;
         }
     }
-    if is_due(follower.upkeep.vacuum, VACUUM_EVERY) {
+    if !table.status().pending_widenings.is_empty()
+        && let Some(job) = table.plan_widening(step.now_ms())?
+    {
+        let widened = job.run()?;
+        if table.commit_widening(&widened, step.now_ms())?.is_some() {
+            follower.count_commit("widening");
+        }
+    }
+    if is_due(follower.vacuumed, VACUUM_EVERY) {
         table.vacuum(None, step.now_ms())?;
-        follower.upkeep.vacuum = Some(now);
+        follower.vacuumed = Some(now);
     }
     Ok(())
 }
 
 /// Removes the rows whose items were last written before the container's analytical time to live.
-fn retain(follower: &Follower, step: &Step<'_>, table: &mut Table) -> Result<(), StepError> {
+fn retain(follower: &Tracked, step: &Step<'_>, table: &mut Table) -> Result<(), StepError> {
     let ttl = step.entry.record.container.definition.analytical_storage_ttl;
     let Some(ttl) = ttl.filter(|ttl| *ttl > 0) else { return Ok(()) };
     let now = step.router.clock().now().seconds() as i64;
@@ -76,7 +78,7 @@ fn retain(follower: &Follower, step: &Step<'_>, table: &mut Table) -> Result<(),
 
 /// One compaction. Returns the files that went into it; `None` where none is due.
 fn compact(
-    follower: &Follower,
+    follower: &Tracked,
     step: &Step<'_>,
     table: &mut Table,
     kind: CompactionKind,

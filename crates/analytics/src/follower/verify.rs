@@ -15,7 +15,8 @@ use shardlake_partition::{Images, Round};
 
 use super::history::{self, has_run_out};
 use super::round;
-use super::table::{Follower, Step, StepError};
+use super::step::{Step, StepError};
+use super::tracked::Tracked;
 use crate::report::OrderReport;
 
 /// Items compared in one pass over the container and the table; each takes some 50 bytes.
@@ -53,7 +54,7 @@ impl Compared {
 
 /// Carries an order out.
 pub async fn step(
-    follower: &mut Follower,
+    follower: &Tracked,
     step: &Step<'_>,
     table: &mut Table,
     number: u64,
@@ -75,7 +76,7 @@ pub async fn step(
 
 /// The items whose ordinals belong to a pass.
 async fn compare(
-    follower: &mut Follower,
+    follower: &Tracked,
     step: &Step<'_>,
     table: &mut Table,
     (pass, passes): (u64, u64),

@@ -222,17 +222,13 @@ pub fn rows_of(folder: &Path) -> Rows {
     rows
 }
 
-/// Turns a hang into a failure.
-const HANG: Duration = Duration::from_secs(300);
-
+/// The value that a look finds, sooner or later.
 pub async fn eventually<T>(event: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let waiting = async {
-        loop {
-            if let Some(found) = look().await {
-                return found;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(HANG, waiting).await.unwrap_or_else(|_| panic!("{event}: it did not happen"))
+    let mut found = None;
+    shardlake_account_fixture::eventually(event, async || {
+        found = look().await;
+        found.is_some()
+    })
+    .await;
+    found.expect("it was found")
 }

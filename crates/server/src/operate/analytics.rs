@@ -93,7 +93,7 @@ struct Export {
     /// Folder of all tables
     #[arg(long, value_name = "DIR", default_value = "shardlake-data/analytics")]
     root: PathBuf,
-    /// What is written
+    /// Format of the files
     #[arg(long, value_enum, default_value = "parquet")]
     format: Format,
     /// Path by which the rows of each file are sorted, such as /customerId; repeatable

@@ -51,6 +51,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("backup", &["model", "storage", "partition", "catalog", "router"]),
     ("change-log", &["model", "routing", "partition", "catalog", "host", "router"]),
+    ("maintenance", &["model", "document", "routing", "heat", "partition", "catalog", "capacity", "router"]),
+    ("definitions", &["model", "document", "routing", "partition", "script", "catalog", "router"]),
     (
         "analytics",
         &[
@@ -65,8 +67,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "analytical-table",
         ],
     ),
-    ("maintenance", &["model", "document", "routing", "heat", "partition", "catalog", "capacity", "router"]),
-    ("definitions", &["model", "document", "routing", "partition", "script", "catalog", "router"]),
     ("items", &["model", "document", "routing", "sql", "partition", "host", "router"]),
     (
         "queries",

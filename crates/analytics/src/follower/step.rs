@@ -1,0 +1,80 @@
+//! Parameters of every step of a follower, and the reasons for an early end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardlake_analytical_table::error::TableError;
+use shardlake_model::{Error, ErrorKind, Result as AccountResult};
+use shardlake_router::{ContainerEntry, Serving};
+use tokio::runtime::Handle;
+
+use super::paced::Pace;
+use super::rows::RowsError;
+use crate::AnalyticsOptions;
+
+/// The server's own threads. Changes of the catalog run there: they must not wait for columns that are encoded here.
+#[derive(Debug, Clone)]
+pub struct Server {
+    pub runtime: Handle,
+    /// Of all tables together.
+    pub pace: Arc<Pace>,
+}
+
+impl Server {
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = AccountResult<T>> + Send + 'static,
+    ) -> AccountResult<T> {
+        let done = self.runtime.spawn(work).await;
+        done.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unavailable, "the server stops")))
+    }
+}
+
+/// One step, with everything that it needs.
+pub struct Step<'s> {
+    pub router: &'s Serving,
+    pub options: &'s AnalyticsOptions,
+    pub entry: &'s ContainerEntry,
+    pub server: &'s Server,
+}
+
+impl Step<'_> {
+    /// Milliseconds since 1970.
+    pub fn now_ms(&self) -> i64 {
+        self.router.clock().now().milliseconds() as i64
+    }
+}
+
+/// Why a step ended early.
+#[derive(Debug)]
+pub enum StepError {
+    /// The shards, or the catalog.
+    Account(Error),
+    Table(TableError),
+    /// The change log does not lead from the table's position to the items: the table is made anew.
+    Apart(&'static str),
+}
+
+impl From<Error> for StepError {
+    fn from(error: Error) -> StepError {
+        StepError::Account(error)
+    }
+}
+
+impl From<TableError> for StepError {
+    fn from(error: TableError) -> StepError {
+        StepError::Table(error)
+    }
+}
+
+impl From<RowsError> for StepError {
+    fn from(error: RowsError) -> StepError {
+        match error {
+            RowsError::Item(error) => StepError::Account(error),
+            RowsError::Table(error) => StepError::Table(error),
+        }
+    }
+}
+
+/// Time until the next step.
+pub type Stepped = Result<Duration, StepError>;
