@@ -108,3 +108,10 @@ async fn an_account_has_a_limited_number_of_stores() {
     let reopened = server.put("/dbs/db/colls/c0").json(definition("c0", json!(-1)));
     reopened.send().await.refused(403, 0, "at most 100 analytical stores");
 }
+
+#[tokio::test]
+async fn sql_over_tables_has_no_address_yet() {
+    let server = server(ON).await;
+    let query = json!({ "query": "SELECT * FROM c", "database": "db" });
+    server.post("/_shardlake/v1/analytics/sql").json(query).send().await.expect(404);
+}
