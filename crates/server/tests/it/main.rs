@@ -12,6 +12,7 @@
 //! | `store_backups.rs` | backups of such accounts, and backups in a store |
 //! | `migrate.rs`, `migrate_online.rs` | accounts that are moved between a local disk and a store; while clients write |
 //! | `lost_files.rs` | data directories with missing files; `verify` only reads |
+//! | `analytics.rs` | analytical tables by the operator's commands, through kills |
 //! | `operate.rs` | the operator's commands |
 //! | `backups.rs`, `backup_support.rs` | backups: made while clients write, restored, damaged, interrupted, deleted |
 //! | `whole_backups.rs` | backups and logs that are not whole |
@@ -38,6 +39,8 @@
 //! | `support.rs`, `command_at_terminal.rs` | helpers of the tests; a pseudo terminal |
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // tests
 
+#[cfg(feature = "analytics")]
+mod analytics;
 mod backup_support;
 mod backups;
 mod command_at_terminal;
