@@ -10,6 +10,7 @@
 //! | `status.rs` | the state of a table, between its follower and reports |
 //! | `folder.rs` | where a table lies below the root |
 //! | `export.rs` | copies for programs that cannot read tables (feature `table`) |
+//! | `testing.rs` | faults and mistakes on demand (features `table` and `testing`) |
 //! | `follower/` | the thread that keeps all tables true (feature `table`) |
 //!
 //! The catalog has policies, settings and orders; the newest version of a table's own log has how far it has come, in the commit that
@@ -24,6 +25,8 @@ mod folder;
 mod follower;
 mod report;
 mod status;
+#[cfg(all(feature = "table", feature = "testing"))]
+pub mod testing;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -63,6 +66,8 @@ pub struct AnalyticsOptions {
     pub write_rate: u64,
     /// Most columns of a table, over all levels.
     pub properties_max: usize,
+    #[cfg(all(feature = "table", feature = "testing"))]
+    pub hooks: testing::Hooks,
 }
 
 impl AnalyticsOptions {
@@ -76,6 +81,8 @@ impl AnalyticsOptions {
             closed_retention: Duration::from_secs(7 * 24 * 60 * 60),
             write_rate: 64 * 1024 * 1024,
             properties_max: 1000,
+            #[cfg(all(feature = "table", feature = "testing"))]
+            hooks: testing::Hooks::default(),
         }
     }
 }

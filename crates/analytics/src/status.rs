@@ -113,6 +113,16 @@ impl Orders {
         self.verification.take()
     }
 
+    /// Takes back an order whose step failed: it is carried out with the next attempt.
+    pub fn put_back_compaction(&mut self, (number, purge): (u64, bool)) {
+        let (last, also) = self.compaction.unwrap_or((number, purge));
+        self.compaction = Some((last.max(number), purge || also));
+    }
+
+    pub fn put_back_verification(&mut self, number: u64) {
+        self.verification = Some(self.verification.map_or(number, |last| last.max(number)));
+    }
+
     pub fn is_empty(&self) -> bool {
         self.compaction.is_none() && self.verification.is_none()
     }

@@ -29,6 +29,7 @@ struct Plan {
     operations: u64,
     fault: Option<(u64, Fault)>,
     is_cut: bool,
+    is_full: bool,
 }
 
 impl Faults {
@@ -47,6 +48,22 @@ impl Faults {
         plan.fault = Some((plan.operations + number, fault));
     }
 
+    /// Lets writes fail, as on a full disk, or succeed again. Deletions succeed.
+    pub fn set_full(&self, is_full: bool) {
+        self.plan().is_full = is_full;
+    }
+
+    /// Whether the fault has not happened yet.
+    pub fn is_armed(&self) -> bool {
+        let plan = self.plan();
+        plan.fault.is_some_and(|(at, _)| at >= plan.operations)
+    }
+
+    /// Whether the power is off.
+    pub fn is_cut(&self) -> bool {
+        self.plan().is_cut
+    }
+
     /// Ends the effects of a fault, as a new start of the process does. Returns whether the power was
     /// off.
     pub fn restart(&self) -> bool {
@@ -58,6 +75,16 @@ impl Faults {
     /// Reads fail while the power is off.
     pub fn read<T>(&self, path: &str, read: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
         if self.plan().is_cut { Err(failure(path, "the power is off")) } else { read() }
+    }
+
+    /// A change that needs room on the disk.
+    pub fn write(
+        &self,
+        path: &str,
+        effect: impl FnOnce() -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let is_full = self.plan().is_full;
+        if is_full { Err(failure(path, "no space left on the device")) } else { self.change(path, effect) }
     }
 
     pub fn change(
@@ -97,7 +124,12 @@ pub struct FaultyStore {
 
 impl FaultyStore {
     pub fn new(inner: Arc<dyn TableStore>) -> FaultyStore {
-        FaultyStore { inner, faults: Faults::default() }
+        FaultyStore::with(inner, Faults::default())
+    }
+
+    /// A store that fails together with others.
+    pub fn with(inner: Arc<dyn TableStore>, faults: Faults) -> FaultyStore {
+        FaultyStore { inner, faults }
     }
 
     pub fn faults(&self) -> &Faults {
@@ -119,7 +151,7 @@ impl TableStore for FaultyStore {
     }
 
     fn write(&self, path: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        self.faults.change(path, || self.inner.write(path, bytes))
+        self.faults.write(path, || self.inner.write(path, bytes))
     }
 
     fn writer(&self, path: &str) -> Result<Box<dyn StoreWriter>, StoreError> {
@@ -128,7 +160,7 @@ impl TableStore for FaultyStore {
     }
 
     fn create_if_absent(&self, path: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        self.faults.change(path, || self.inner.create_if_absent(path, bytes))
+        self.faults.write(path, || self.inner.create_if_absent(path, bytes))
     }
 
     fn list(&self, folder: &str) -> Result<Vec<StoredFile>, StoreError> {
@@ -159,6 +191,6 @@ impl Write for FaultyWriter {
 impl StoreWriter for FaultyWriter {
     fn finish(self: Box<Self>) -> Result<(), StoreError> {
         let FaultyWriter { inner, path, faults } = *self;
-        faults.change(&path, || inner.finish())
+        faults.write(&path, || inner.finish())
     }
 }

@@ -28,6 +28,17 @@ pub fn is_known(options: &AnalyticsOptions, record: &AnalyticalRecord) -> bool {
     options.local.join(&record.table).join(ABOUT).exists()
 }
 
+/// Notes that this server keeps the table from now on.
+pub fn note_known(
+    options: &AnalyticsOptions,
+    names: &(String, String),
+    record: &AnalyticalRecord,
+) -> Result<(), TableError> {
+    let about = folder_of(&names.0, &names.1).into_bytes();
+    let keys = on_disk(options, &options.local.join(&record.table))?;
+    Ok(shardlake_analytical_table::store::TableStore::write(&keys, ABOUT, &about)?)
+}
+
 /// The folders of a table, which exist afterwards.
 pub fn open(
     step: &Step<'_>,
@@ -35,13 +46,24 @@ pub fn open(
     record: &AnalyticalRecord,
 ) -> Result<TableFolders, TableError> {
     let (options, pace) = (step.options, &step.server.pace);
-    let store = PacedStore::new(LocalStore::open(&folder(options, names))?, pace.clone());
-    let local = options.local.join(&record.table);
-    let keys = LocalStore::open(&local)?;
-    let about = folder_of(&names.0, &names.1).into_bytes();
-    shardlake_analytical_table::store::TableStore::write(&keys, ABOUT, &about)?;
+    let store = PacedStore::new(on_disk(options, &folder(options, names))?, pace.clone());
+    let keys = on_disk(options, &options.local.join(&record.table))?;
     let keys = PacedStore::new(keys, pace.clone());
     Ok(TableFolders { store: Arc::new(store), keys: Arc::new(keys), random: step.router.random().clone() })
+}
+
+#[cfg(not(feature = "testing"))]
+fn on_disk(_: &AnalyticsOptions, folder: &Path) -> Result<LocalStore, TableError> {
+    Ok(LocalStore::open(folder)?)
+}
+
+#[cfg(feature = "testing")]
+fn on_disk(
+    options: &AnalyticsOptions,
+    folder: &Path,
+) -> Result<shardlake_analytical_table::store::FaultyStore, TableError> {
+    let store = Arc::new(LocalStore::open(folder)?);
+    Ok(shardlake_analytical_table::store::FaultyStore::with(store, options.hooks.faults.clone()))
 }
 
 /// Settings of a table.

@@ -5,15 +5,17 @@ use std::collections::BTreeSet;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
+use rustc_hash::FxHashSet;
 use shardlake_analytical_table::error::TableError;
 use shardlake_analytical_table::log::Reason;
 use shardlake_analytical_table::rows::{Documents, Row};
 use shardlake_analytical_table::table::{Commit, LiveBatch, Table};
 use shardlake_document::{Value, with_non_json};
 use shardlake_model::{Container, Rid};
+use shardlake_partition::{ChangeKind, Images, RoundError};
 use shardlake_routing::KeyRange;
 
-use super::places::span_of;
+use super::places::{self, span_of};
 use super::step::{Step, StepError};
 use super::tracked::Tracked;
 
@@ -77,8 +79,31 @@ pub fn has_run_out(container: &Container, document: &Value, timestamp: u64, now:
     seconds > 0 && timestamp.saturating_add(seconds as u64) <= now
 }
 
+/// The items whose rows were deleted or replaced since the former generation's position, as far as the log has that.
+async fn ended_since(step: &Step<'_>, former: &Table) -> Result<FxHashSet<u64>, StepError> {
+    let mut ended = FxHashSet::default();
+    for (partition, range, place) in places::in_partitions(step.entry, former.places())? {
+        let round = match partition.hosted().partition().log_round(&range, place.lsn).await {
+            Ok(round) => round,
+            Err(RoundError::Failed(error)) => return Err(error.into()),
+            // The former generation cannot be compared: all of its rows count.
+            Err(RoundError::Hole { .. } | RoundError::Ahead { .. }) => continue,
+        };
+        let mut round = round.with(Images::None);
+        while let Some(page) = round.next_page().await? {
+            let ends = page.changes.into_iter().filter(|change| {
+                matches!(change.kind, ChangeKind::Replace | ChangeKind::Delete)
+                    && change.previous_lsn > 0
+                    && change.previous_lsn <= place.lsn
+            });
+            ended.extend(ends.map(|change| change.ended_ordinal.unwrap_or(change.ordinal)));
+        }
+    }
+    Ok(ended)
+}
+
 /// Takes rows of the former generation over whose items have run out: the container has them no more.
-pub fn carry(
+pub async fn carry(
     follower: &Tracked,
     step: &Step<'_>,
     former: &Table,
@@ -89,6 +114,7 @@ pub fn carry(
         return Ok(());
     }
     let now = step.router.clock().now().seconds();
+    let ended = ended_since(step, former).await?;
     let mut carried = 0_u64;
     let mut rows = former.read().peekable();
     while rows.peek().is_some() {
@@ -98,7 +124,8 @@ pub fn carry(
             let documents = documents_of(former, &live)?;
             for row in 0..live.batch.num_rows() {
                 let (name, document) = (name_of(&live, row)?, document_of(&documents, &live, row)?);
-                if has_run_out(container, &document, name.timestamp, now) {
+                let is_ended = ended.contains(&name.ordinal);
+                if !is_ended && has_run_out(container, &document, name.timestamp, now) {
                     candidates.push((name, document));
                 }
             }

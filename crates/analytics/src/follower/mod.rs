@@ -72,8 +72,17 @@ pub(crate) fn start(state: &Arc<State>) -> Result<()> {
         .map_err(|error| Error::internal(format!("no thread for the analytical stores: {error}")))
 }
 
+fn look_every(_state: &Weak<State>) -> Duration {
+    #[cfg(feature = "testing")]
+    if let Some(asked) = _state.upgrade().and_then(|state| state.options.as_ref()?.hooks.look_every()) {
+        return asked;
+    }
+    LOOK_EVERY
+}
+
 async fn run(state: &Weak<State>, server: &Server) {
     let mut followers = Followers::default();
+    let look_every = look_every(state);
     loop {
         let pause = {
             let Some(state) = state.upgrade().filter(|state| !state.resources.router().is_closing()) else {
@@ -84,7 +93,7 @@ async fn run(state: &Weak<State>, server: &Server) {
         if !pause.is_zero() {
             let Some(state) = state.upgrade() else { return };
             let _woken_early =
-                tokio::time::timeout(pause.min(LOOK_EVERY), state.statuses.changed.notified()).await;
+                tokio::time::timeout(pause.min(look_every), state.statuses.changed.notified()).await;
         }
     }
 }

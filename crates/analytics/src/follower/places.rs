@@ -51,6 +51,11 @@ pub fn in_partitions(
     Ok(joined)
 }
 
+/// The place, read at this time. Its time never decreases, whatever the clock does.
+pub fn read(place: Place, now: i64) -> Place {
+    Place { read_at: place.read_at.max(now), ..place }
+}
+
 /// The first part of the hash space that no place covers.
 pub fn first_gap(places: &[Place]) -> Result<Option<KeyRange>> {
     let mut ranges = places.iter().map(|place| range_of(&place.span)).collect::<Result<Vec<_>>>()?;
@@ -64,11 +69,23 @@ pub fn first_gap(places: &[Place]) -> Result<Option<KeyRange>> {
         }
         covered_to = range.max;
     }
-    Ok((covered_to != full.max).then(|| KeyRange { min: covered_to, max: full.max }))
+    Ok((covered_to != full.max).then_some(KeyRange { min: covered_to, max: full.max }))
 }
 
 /// Adds a place, in order, and joined with a level one before it.
 pub fn add(places: &mut Vec<Place>, place: Place) {
     places.push(place);
     places.sort_by(|a, b| a.span.min.cmp(&b.span.min));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_steps_back_leaves_the_time_of_a_place() {
+        let place = Place { span: span_of(&KeyRange::full()), lsn: 7, read_at: 2_000 };
+        assert_eq!(read(place.clone(), 1_000), place);
+        assert_eq!(read(place.clone(), 3_000), Place { read_at: 3_000, ..place });
+    }
 }

@@ -19,6 +19,7 @@ use super::places::{self, span_of};
 use super::rows::Rows;
 use super::step::{Step, StepError};
 use super::tracked::Tracked;
+use crate::AnalyticsOptions;
 
 /// Operations after which a round is committed before it goes on with the next partition.
 const OPERATIONS_MAX: u64 = 200_000;
@@ -39,12 +40,13 @@ pub async fn step(follower: &Tracked, step: &Step<'_>, table: &mut Table) -> Res
     if !parts.iter().any(|(partition, _, place)| is_behind(place.lsn, partition.durable_lsn())) {
         return Ok(Outcome { is_level: true });
     }
-    let mut applied = Applied { rows: Rows::of(follower.rid), operations: 0, lost_history: 0 };
+    let mut applied =
+        Applied { options: step.options, rows: Rows::of(follower.rid), operations: 0, lost_history: 0 };
     let (mut places, mut views, mut is_level) = (Vec::with_capacity(parts.len()), Vec::new(), true);
     let mut is_begun = false;
     for (partition, range, place) in parts {
         if !is_behind(place.lsn, partition.durable_lsn()) {
-            places.push(Place { read_at: now, ..place });
+            places.push(places::read(place, now));
             continue;
         }
         if applied.operations >= OPERATIONS_MAX {
@@ -64,7 +66,7 @@ pub async fn step(follower: &Tracked, step: &Step<'_>, table: &mut Table) -> Res
         let round = partition.hosted().partition().log_round(&range, place.lsn).await.map_err(apart)?;
         let mut round = round.with(Images::Latest);
         applied.take(table, &mut round).await?;
-        places.push(Place { span, lsn: round.upto(), read_at: now });
+        places.push(Place { span, lsn: round.upto(), ..places::read(place, now) });
         views.push(round);
     }
     applied.rows.flush(table)?;
@@ -80,6 +82,10 @@ pub async fn step(follower: &Tracked, step: &Step<'_>, table: &mut Table) -> Res
     }
     follower.note_overflow(table);
     let state = table.version().info.state.clone();
+    #[cfg(feature = "testing")]
+    if step.options.hooks.has(crate::testing::SeededBug::PositionBeforeRows) {
+        table.commit_state(&Commit { places: places.clone(), state: state.clone(), time: now })?;
+    }
     table.commit(&Commit { places, state, time: now }, Reason::Round)?;
     follower.move_hold(step.router, table.places())?;
     follower.count_commit("round");
@@ -102,13 +108,30 @@ fn apart(error: RoundError) -> StepError {
     }
 }
 
-struct Applied {
+/// Whether a test has the end of a version forgotten.
+#[cfg(feature = "testing")]
+fn is_forgotten(options: &AnalyticsOptions, kind: ChangeKind) -> bool {
+    use crate::testing::SeededBug;
+    match kind {
+        ChangeKind::Replace => options.hooks.has(SeededBug::SkippedVector),
+        ChangeKind::Delete => options.hooks.has(SeededBug::LostDelete),
+        _ => false,
+    }
+}
+
+#[cfg(not(feature = "testing"))]
+fn is_forgotten(_: &AnalyticsOptions, _: ChangeKind) -> bool {
+    false
+}
+
+struct Applied<'s> {
+    options: &'s AnalyticsOptions,
     rows: Rows,
     operations: u64,
     lost_history: u64,
 }
 
-impl Applied {
+impl Applied<'_> {
     async fn take(&mut self, table: &mut Table, round: &mut Round) -> Result<(), StepError> {
         let after = round.after();
         while let Some(page) = round.next_page().await? {
@@ -124,7 +147,7 @@ impl Applied {
         let is_copied = change.previous_lsn > 0 && change.previous_lsn <= after;
         match change.kind {
             ChangeKind::Create | ChangeKind::Replace | ChangeKind::Delete => {
-                if is_copied {
+                if is_copied && !is_forgotten(self.options, change.kind) {
                     let ordinal = change.ended_ordinal.unwrap_or(change.ordinal);
                     table.end_version(Ended { ordinal, lsn: change.previous_lsn });
                 }

@@ -164,8 +164,11 @@ impl Follower {
         let serving = opened.serving.as_mut().expect("a table is served or built");
         let order = self.tracked.status.live().orders.take_verification();
         if let Some(order) = order {
-            verify::step(&self.tracked, step, serving, order).await?;
-            return Ok(Duration::ZERO);
+            let compared = verify::step(&self.tracked, step, serving, order).await;
+            if compared.is_err() {
+                self.tracked.status.live().orders.put_back_verification(order);
+            }
+            return compared.map(|()| Duration::ZERO);
         }
         let round = round::step(&self.tracked, step, serving).await?;
         upkeep::step(&mut self.tracked, step, serving)?;
@@ -200,15 +203,30 @@ impl Follower {
                 "the table of a deleted container of this name was removed first",
             )));
         }
-        if serving.is_some() && !is_known {
+        let generation = self.tracked.record.generation;
+        let is_current = serving.as_ref().is_some_and(|table| table.version().info.generation >= generation);
+        if is_current && !is_known {
             return Err(StepError::Apart(
                 "its local files are missing: the data may be of a backup, and the table of later changes",
             ));
         }
-        let generation = self.tracked.record.generation;
+        #[cfg(feature = "testing")]
+        if let Some(table) = &mut serving
+            && step.options.hooks.has(crate::testing::SeededBug::RestartAhead)
+        {
+            let ahead = places::in_partitions(step.entry, table.places())?.into_iter();
+            let ahead = ahead.map(|(partition, _, place)| Place { lsn: partition.durable_lsn(), ..place });
+            let same = Commit::same(table.version(), step.now_ms());
+            table.commit_state(&Commit { places: ahead.collect(), ..same })?;
+        }
+        if !is_known {
+            // Only now: a failure before must find the table unknown again.
+            folders::note_known(step.options, &self.tracked.names, &self.tracked.record)?;
+        }
         self.tracked.status.live().location =
             Some(folders::folder(step.options, &self.tracked.names).display().to_string());
-        if serving.as_ref().is_some_and(|table| table.version().info.generation >= generation) {
+        if is_current {
+            self.release_former(step).await?;
             self.hold(step, serving.as_ref().expect("just seen").places()).await?;
             return Ok(Opened { folders, serving, building: None });
         }
@@ -257,15 +275,23 @@ impl Follower {
     async fn swap(&mut self, step: &Step<'_>, opened: &mut Opened) -> Stepped {
         let mut building = opened.building.take().expect("a generation is built");
         if let Some(serving) = &opened.serving {
-            history::carry(&self.tracked, step, serving, &mut building)?;
+            history::carry(&self.tracked, step, serving, &mut building).await?;
         }
         let commit =
             Commit { places: building.places().to_vec(), state: "following".into(), time: step.now_ms() };
         let generation = self.tracked.record.generation;
         opened.serving = Some(building.swap(&opened.folders, &commit)?);
+        // A copy has items that are past the analytical time to live.
+        self.tracked.retained = None;
         self.tracked.count_commit("swap");
         tracing::info!(container = %self.tracked.rid, generation, "an analytical table is complete");
-        for former in 1..generation {
+        self.release_former(step).await?;
+        Ok(Duration::ZERO)
+    }
+
+    /// Former generations need no log any more. Also after a failure behind the swap, when the table is opened.
+    async fn release_former(&self, step: &Step<'_>) -> Result<(), StepError> {
+        for former in 1..self.tracked.record.generation {
             if step.router.hold_state(self.tracked.rid, Holder::Analytics(former)).is_some() {
                 let (router, rid) = (step.router.clone(), self.tracked.rid);
                 step.server
@@ -273,7 +299,7 @@ impl Follower {
                     .await?;
             }
         }
-        Ok(Duration::ZERO)
+        Ok(())
     }
 
     async fn close(&mut self, state: &State, server: &Server, closed: u64) -> Stepped {
@@ -361,6 +387,13 @@ impl Follower {
     fn refuse_orders(&self, router: &Serving, reason: &str) {
         let time = router.clock().now().seconds();
         let mut live = self.tracked.status.live();
+        // The record is old: an operator has resumed the table, and the next step carries out the orders.
+        // New orders wait for this lock.
+        let catalog = router.catalog().load();
+        let record = catalog.definitions.analytical.get(&self.tracked.rid);
+        if record.is_none_or(|record| *record != self.tracked.record) {
+            return;
+        }
         let compaction = live.orders.take_compaction().map(|(number, _)| (number, "compact"));
         let verification = live.orders.take_verification().map(|number| (number, "verify"));
         for (number, order) in compaction.into_iter().chain(verification) {

@@ -27,8 +27,15 @@ pub fn step(follower: &mut Tracked, step: &Step<'_>, table: &mut Table) -> Resul
         Some((number, purge)) => {
             let kind = if purge { CompactionKind::Purge } else { CompactionKind::Full };
             let mut files = 0;
-            while let Some(joined) = compact(follower, step, table, kind)? {
-                files += joined;
+            loop {
+                match compact(follower, step, table, kind) {
+                    Ok(Some(joined)) => files += joined,
+                    Ok(None) => break,
+                    Err(error) => {
+                        follower.status.live().orders.put_back_compaction((number, purge));
+                        return Err(error);
+                    }
+                }
             }
             let outcome =
                 format!("{files} files were rewritten; the table has {} files", table.status().files);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use shardlake_account::{AnalyticalSettings, ItemWrite, SplitAt, item_of_json};
 use shardlake_analytics::TableState;
+use shardlake_document::Value;
 use shardlake_model::{ContainerDefinition, Preconditions};
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
@@ -182,6 +183,36 @@ async fn verify(fixture: &Fixture) {
     })
     .await;
     assert!(done.is_right, "{}", done.outcome);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn items_deleted_during_a_rebuild_are_no_history() {
+    let clock = Clock::manual(Timestamp(1_700_000_000_000));
+    let shard = Shard::open(ShardOptions::memory()).await.expect("a memory shard opens");
+    let fixture = Fixture::over(shard, Arc::new(tempfile::tempdir().expect("a folder")), clock).await;
+    let definition = ContainerDefinition::new("c", shardlake_model::PartitionKeyDefinition::hash("/pk"));
+    let definition =
+        ContainerDefinition { analytical_storage_ttl: Some(-1), default_ttl: Some(60), ..definition };
+    let container = fixture.container_of(definition, 400).await;
+    fill(&fixture, 0..3).await;
+    step(&fixture, 1).await;
+    let rid = container.container().rid;
+    fixture.analytics.pause(rid, true).await.expect("paused");
+    let before = fixture.rows();
+    assert!(fixture.delete(&container, "p0", "i0").await);
+    fill(&fixture, 1..2).await;
+    fixture.analytics.rebuild(rid).await.expect("asked");
+    fixture.clock.advance(Duration::from_secs(100));
+    fixture.account.maintenance().purge_expired(&container).await.expect("purged");
+    fixture.analytics.pause(rid, false).await.expect("resumed");
+    stepping(&fixture, async || (fixture.report().await.figures.generation == 2).then_some(())).await;
+    step(&fixture, 1).await;
+    let rows = fixture.rows();
+    let id = |id: &str| Value::String(id.into());
+    let ids: Vec<_> = rows.values().filter_map(|(document, ..)| document.get("id")).collect();
+    assert_eq!(ids, [&id("i1"), &id("i2")], "the deleted item has no row");
+    let kept = rows.keys().filter(|name| before.contains_key(*name)).count();
+    assert_eq!(kept, 1, "of the replaced item only the last version has a row");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,5 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 #![cfg(feature = "table")]
 
+mod cuts;
 mod follow;
+mod storm;
 mod support;

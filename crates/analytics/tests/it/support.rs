@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use shardlake_account::{
@@ -13,6 +14,7 @@ use shardlake_analytical_table::rows::{document_of, normal_form, normal_form_of}
 use shardlake_analytical_table::schema::{SchemaLimits, SchemaMode};
 use shardlake_analytical_table::store::LocalStore;
 use shardlake_analytical_table::table::TableReader;
+use shardlake_analytics::testing::Hooks;
 use shardlake_analytics::{Analytics, AnalyticsOptions, TableReport, TableState};
 use shardlake_document::{Record, Value, parse_partition_key};
 use shardlake_model::{
@@ -24,12 +26,17 @@ use shardlake_testkit::Logs;
 
 pub const ON: AnalyticalMode = AnalyticalMode::On { schema: AnalyticalSchema::WellDefined };
 
+static STARTS: AtomicU64 = AtomicU64::new(0);
+
 pub struct Fixture {
     pub account: Account,
     pub analytics: Analytics,
     pub folder: Arc<tempfile::TempDir>,
-    pub shard: Shard,
+    pub shards: Vec<Shard>,
     pub clock: Clock,
+    /// Faults and mistakes of the follower.
+    pub hooks: Hooks,
+    options: AnalyticsOptions,
     _logs: Logs,
 }
 
@@ -44,27 +51,43 @@ impl Fixture {
     }
 
     pub async fn over(shard: Shard, folder: Arc<tempfile::TempDir>, clock: Clock) -> Fixture {
+        let options =
+            AnalyticsOptions { lag: Duration::from_millis(20), ..AnalyticsOptions::below(folder.path()) };
+        Fixture::with(vec![shard], folder, clock, options).await
+    }
+
+    pub async fn with(
+        shards: Vec<Shard>,
+        folder: Arc<tempfile::TempDir>,
+        clock: Clock,
+        options: AnalyticsOptions,
+    ) -> Fixture {
         let _logs = Logs::watch();
-        let options = AccountOptions {
+        let of_account = AccountOptions {
             analytical: ON,
-            random: Random::seeded(7),
+            // Every start has numbers of its own: files are named by them.
+            random: Random::seeded(7 + STARTS.fetch_add(1, Ordering::Relaxed)),
             clock: clock.clone(),
             purging: Purging::WhenAsked,
             reach: Reach::Direct,
             ..AccountOptions::default()
         };
-        let account = Account::open(shard.clone(), options).await.expect("the account opens");
-        let options =
-            AnalyticsOptions { lag: Duration::from_millis(20), ..AnalyticsOptions::below(folder.path()) };
-        let analytics = Analytics::start(account.definitions().clone(), Some(options)).expect("it starts");
-        Fixture { account, analytics, folder, shard, clock, _logs }
+        let account = Account::open(shards.clone(), of_account).await.expect("the account opens");
+        let hooks = options.hooks.clone();
+        let analytics =
+            Analytics::start(account.definitions().clone(), Some(options.clone())).expect("it starts");
+        Fixture { account, analytics, folder, shards, clock, hooks, options, _logs }
     }
 
     /// A new server over the same data.
     pub async fn restart(self) -> Fixture {
-        let Fixture { account, analytics, folder, shard, clock, .. } = self;
-        drop((account, analytics));
-        Fixture::over(shard, folder, clock).await
+        let Fixture { account, analytics, folder, shards, clock, options, hooks, _logs } = self;
+        // A process that ends takes its relocations, its changes of the catalog and its follower along.
+        account.maintenance().pause_relocations().await;
+        account.router().catalog_writer().close().await;
+        drop((account, analytics, _logs));
+        eventually("the follower ends", async || (hooks.clones() == 2).then_some(())).await;
+        Fixture::with(shards, folder, clock, options).await
     }
 
     pub fn ctx(&self) -> RequestContext {
@@ -92,13 +115,24 @@ impl Fixture {
     }
 
     pub async fn upsert(&self, container: &ContainerHandle, json: &str) {
+        self.upsert_at(container, json).await;
+    }
+
+    /// The LSN of the write.
+    pub async fn upsert_at(&self, container: &ContainerHandle, json: &str) -> u64 {
         let body = item_of_json(json.as_bytes(), self.account.router().limits()).expect("an item");
         let write = ItemWrite::Upsert { body, preconditions: Preconditions::default() };
         let command = WriteCommand::of(None, write);
-        self.account.items().write_item(&self.ctx(), container, command).await.expect("written");
+        let items = self.account.items();
+        items.write_item(&self.ctx(), container, command).await.expect("written").meta.item_lsn
     }
 
     pub async fn delete(&self, container: &ContainerHandle, key: &str, id: &str) -> bool {
+        self.delete_at(container, key, id).await.is_some()
+    }
+
+    /// The LSN of the deletion; `None` where there is no such item.
+    pub async fn delete_at(&self, container: &ContainerHandle, key: &str, id: &str) -> Option<u64> {
         let key = parse_partition_key(&format!("[\"{key}\"]")).expect("a key");
         let item = container.item_name(id);
         let write = ItemWrite::Delete { item, preconditions: Preconditions::default() };
@@ -106,17 +140,28 @@ impl Fixture {
             .items()
             .write_item(&self.ctx(), container, WriteCommand::of(Some(key), write))
             .await
-            .is_ok()
+            .ok()
+            .map(|reply| reply.meta.item_lsn)
     }
 
     /// Operations of one logical partition, all or none.
     pub async fn batch(&self, container: &ContainerHandle, key: &str, writes: Vec<ItemWrite>) -> bool {
+        self.batch_at(container, key, writes).await.is_some()
+    }
+
+    /// The LSN of the transaction; `None` where it failed.
+    pub async fn batch_at(
+        &self,
+        container: &ContainerHandle,
+        key: &str,
+        writes: Vec<ItemWrite>,
+    ) -> Option<u64> {
         let key = parse_partition_key(&format!("[\"{key}\"]")).expect("a key");
         let operation =
             |write| Ok(KeyedOperation { key: None, operation: ItemOperation::Write(write), content: false });
         let operations = writes.into_iter().map(operation).collect();
         let reply = self.account.items().batch(&self.ctx(), container, &key, operations).await;
-        reply.is_ok_and(|reply| reply.outcome.is_ok())
+        reply.ok().filter(|reply| reply.outcome.is_ok()).map(|reply| reply.meta.item_lsn)
     }
 
     pub async fn report(&self) -> TableReport {
