@@ -63,8 +63,10 @@ impl AnalyticsConfig {
     pub fn options(&self, data_dir: Option<&Path>) -> Option<AnalyticsOptions> {
         let place = data_dir.or(self.root.as_deref()).filter(|_| self.is_on)?;
         let defaults = AnalyticsOptions::below(place);
+        let root = self.root.clone().unwrap_or(defaults.root.clone());
         Some(AnalyticsOptions {
-            root: self.root.clone().unwrap_or(defaults.root.clone()),
+            // Reports name folders of tables for programs that run in other directories.
+            root: std::path::absolute(&root).unwrap_or(root),
             retention: self.retention,
             write_rate: self.write_rate,
             properties_max: usize::from(self.properties_max),
@@ -93,5 +95,7 @@ mod tests {
         let options = config.options(Some(Path::new("/d"))).expect("followed");
         assert_eq!(options.root, Path::new("/d/analytics"));
         assert_eq!(options.retention, Duration::from_secs(86_400));
+        let relative = config.options(Some(Path::new("d"))).expect("followed");
+        assert!(relative.root.is_absolute() && relative.root.ends_with("d/analytics"), "{relative:?}");
     }
 }

@@ -26,6 +26,7 @@ const FEATURES: &[&str] = &[
     "indexingPreview",
     "keys",
     "lastBackup",
+    "analytics",
 ];
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
