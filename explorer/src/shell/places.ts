@@ -1,6 +1,6 @@
 // Which pages there are. A page whose data the server does not offer has no entry anywhere.
 
-import { access, server } from "../state/account";
+import { access, offers, server } from "../state/account";
 
 export interface PlaceEntry {
   id: string;
@@ -25,5 +25,7 @@ export function containerTabs(): PlaceEntry[] {
     { id: "scripts", name: "Scripts", letter: "s" },
     { id: "settings", name: "Settings", letter: "t" },
   ];
-  return access() === "token" ? tabs.filter((tab) => !["partitions", "settings"].includes(tab.id)) : tabs;
+  if (access() === "token") return tabs.filter((tab) => !["partitions", "settings"].includes(tab.id));
+  if (offers("analytics")) tabs.splice(-1, 0, { id: "analytics", name: "Analytics", letter: "a" });
+  return tabs;
 }

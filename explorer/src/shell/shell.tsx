@@ -41,6 +41,7 @@ const PAGES: Record<string, Page> = {
   operations: page("Operations", () => import("../pages/operations/operations")),
   feed: page("Feed", () => import("../pages/feed/feed")),
   settings: page("Settings", () => import("../pages/settings/settings")),
+  analytics: page("Analytics", () => import("../pages/analytics/analytics")),
   projections: page("Projections", () => import("../pages/projections/projections")),
   partitions: page("Partitions", () => import("../pages/partitions/partitions")),
 };

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import fc from "fast-check";
 import { readSaved } from "../../src/client/saved";
@@ -18,6 +19,9 @@ import { dividedBy, measured, stepOf, worse } from "../../src/pages/partitions/t
 import { changeWords } from "../../src/pages/query/change-words";
 import { figureWords, together } from "../../src/pages/query/plan-words";
 import { refusedWords } from "../../src/pages/partitions/remedies";
+import type { TableReport } from "../../src/client/analytics";
+import { groupedColumn, snippets } from "../../src/pages/analytics/snippets";
+import { restReasons, shareWords, stateWords } from "../../src/pages/analytics/table-words";
 import { verdictOf } from "../../src/pages/settings/verdict";
 import { isWrong, type Finding } from "../../src/client/account";
 import { newest, periodWords } from "../../src/client/pulse";
@@ -303,4 +307,50 @@ test("no policy is called cheaper whose prediction is above what was measured", 
   expect(verdictOf(fate(null, null, 3))).toBe("–");
   expect(verdictOf({ ...fate(null, null, 3), then: prospect(null, "scan") })).toBe("no index");
   expect(verdictOf({ ...fate(1, 1, 1), then: { way: null, charge: null, refusal: "no" } })).toBe("refused");
+});
+
+test("the snippets of an analytical table are those of the documentation, with its folder", () => {
+  const page = readFileSync(new URL("../../../docs/analytics.md", import.meta.url), "utf8");
+  const printed = [...page.matchAll(/<!-- snippet: (\S+) -->\n```python\n([^]*?)\n```/g)].map(([, name, text]) => ({
+    name,
+    text: text?.replaceAll("ROOT/shop/customer", "/data/analytics/shop/customer"),
+  }));
+  const shown = snippets("/data/analytics/shop/customer", "type");
+  expect(shown.map(({ reader, text }) => ({ name: reader.toLowerCase(), text }))).toEqual(printed);
+  expect(snippets("/it's", "type")[0]?.text).toContain("delta_scan('/it''s')");
+});
+
+test("rows are counted by a column that the table has, and whose name needs no quotes", () => {
+  const columns = (...named: [string, string][]) => named.map(([name, type]) => ({ name, type }));
+  const own: [string, string][] = [
+    ["_rid", "string"],
+    ["id", "string"],
+  ];
+  expect(groupedColumn(columns(...own, ["city", "string"], ["type", "string"]))).toBe("type");
+  expect(groupedColumn(columns(...own, ["a-b", "string"], ["at", "struct<x long>"], ["city", "string"]))).toBe("city");
+  expect(groupedColumn(columns(...own, ["price", "double"], ["_rest", "string"]))).toBe("id");
+});
+
+test("an analytical table says its state, its lag and its size in words", () => {
+  const report = (state: string, more: Partial<TableReport> = {}) =>
+    ({ state, reason: null, percent: null, lag: { changes: 0, seconds: 0 }, ...more }) as TableReport;
+  const said = (state: string, more: Partial<TableReport> = {}) => {
+    const { title, words, tone } = stateWords(report(state, more));
+    return `${tone} ${title}: ${words}`;
+  };
+  expect(said("following")).toBe("good Following: the table has every change.");
+  expect(said("following", { lag: { changes: 1200, seconds: 1 } })).toBe(
+    "good Following: 1,200 changes behind, for 1 second.",
+  );
+  expect(said("building", { percent: 40 })).toContain("warn Building: the first copy is under way, 40 %.");
+  expect(said("waiting", { reason: "the disk is full" })).toContain("warn Waiting: the disk is full.");
+  expect(said("failed", { reason: "another writer" })).toBe("bad Failed: another writer. Rebuild the table.");
+  for (const state of ["rebuilding", "paused", "stopped", "closed"])
+    expect(said(state)).toMatch(/^warn [A-Z][a-z]+: ./);
+  expect(restReasons({ number: 2, type: 9, other: 1 }).map(({ words, values }) => [words, values])).toEqual([
+    ["another type than the column's", 9],
+    ["a number that the column's type lacks", 2],
+    ["other", 1],
+  ]);
+  expect([shareWords(30, 100), shareWords(30, 0)]).toEqual([", 30 % of the items as JSON", ""]);
 });

@@ -11,7 +11,7 @@ import { bytes, milliseconds, percent, plural, rate } from "../../src/kit/format
 import { short } from "../../src/kit/short";
 import { rank } from "../../src/kit/rank";
 import { sumRanges } from "../../src/pages/query/run";
-import { withMember } from "../../src/pages/settings/definition";
+import { withMember } from "../../src/client/definition";
 
 test("numbers have units and no more digits than mean something", () => {
   expect([bytes(612), bytes(1.5 * 2 ** 30), short(812_345), short(1_290_000), short(97)]).toEqual([

@@ -13,7 +13,7 @@ import { Failed } from "../../kit/pane";
 import { TextEditor } from "../../parts/text-editor";
 import { mayWrite, offers } from "../../state/account";
 import { failureWords } from "../../state/words";
-import { withMember } from "./definition";
+import { withMember } from "../../client/definition";
 import { QueryFates } from "./query-fates";
 import type { SectionProps } from "./settings";
 

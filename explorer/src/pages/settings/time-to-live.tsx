@@ -6,7 +6,7 @@ import { integer, ru } from "../../kit/format";
 import { Failed } from "../../kit/pane";
 import { mayWrite } from "../../state/account";
 import { failureWords } from "../../state/words";
-import { withMember } from "./definition";
+import { withMember } from "../../client/definition";
 import type { SectionProps } from "./settings";
 
 type Manner = "off" | "on" | "default";

@@ -1,6 +1,6 @@
 // A container's definition as it is sent back: everything that was told stays as it was told.
 
-import { members } from "../../client/json";
+import { members } from "./json";
 
 const SYSTEM = new Set(["_rid", "_ts", "_self", "_etag", "_docs", "_sprocs", "_triggers", "_udfs", "_conflicts"]);
 

@@ -1,0 +1,1 @@
+import{Z as e}from"./common.js";var t=new Set([`_rid`,`_ts`,`_self`,`_etag`,`_docs`,`_sprocs`,`_triggers`,`_udfs`,`_conflicts`]);function n(n,r,i){let a=e(n).filter(e=>e.name!==r&&!t.has(e.name)).map(e=>`${JSON.stringify(e.name)}:${n.slice(e.start,e.end)}`);return i!==null&&a.push(`${JSON.stringify(r)}:${i}`),`{${a.join(`,`)}}`}export{n as t};
