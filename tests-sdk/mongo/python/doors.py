@@ -5,7 +5,9 @@ import datetime
 import hashlib
 import hmac
 import json
+import time
 import unittest
+import urllib.error
 import urllib.request
 from email.utils import formatdate
 from urllib.parse import quote
@@ -22,9 +24,9 @@ class Rest:
     def __init__(self, endpoint, key):
         self.endpoint, self.key = endpoint.rstrip("/"), base64.b64decode(key)
 
-    def send(self, method, path, link, body=None, **headers):
+    def send(self, method, path, link, body=None, kind="docs", **headers):
         date = formatdate(usegmt=True)
-        text = f"{method.lower()}\ndocs\n{link}\n{date.lower()}\n\n"
+        text = f"{method.lower()}\n{kind}\n{link}\n{date.lower()}\n\n"
         signature = base64.b64encode(hmac.new(self.key, text.encode(), hashlib.sha256).digest()).decode()
         token = quote(f"type=master&ver=1.0&sig={signature}", safe="")
         headers = {"authorization": token, "x-ms-date": date, "x-ms-version": "2020-07-15", **KEY_OF_ALL, **headers}
@@ -83,3 +85,40 @@ class TwoDoors(unittest.TestCase):
         headers = {"x-ms-cosmos-is-batch-request": "True", "x-ms-cosmos-batch-atomic": "True"}
         self.rest.send("POST", f"/{link}/docs", link, json.dumps(batch).encode(), **headers)
         self.assertEqual(things.find_one({"_id": "c"}), {"_id": "c", "when": datetime.datetime(2027, 1, 1)})
+
+    def test_a_collection_gets_an_analytical_store_and_keeps_its_options(self):
+        collection, link = self.client.doors.analytical, "dbs/doors/colls/analytical"
+        options = {"collation": {"locale": "en", "strength": 2}, "validator": {"n": {"$type": "int"}}}
+        self.client.doors.create_collection("analytical", **options)
+        collection.create_index("price", unique=True, sparse=True)
+        collection.insert_many([{**self.document(f"d{n}"), "price": n} for n in range(20)])
+        before = list(self.client.doors.list_collections(filter={"name": "analytical"})), list(collection.list_indexes())
+        definition = self.rest.send("GET", f"/{link}", link, kind="colls")
+        definition["analyticalStorageTtl"] = -1
+        try:
+            self.rest.send("PUT", f"/{link}", link, json.dumps(definition).encode(), kind="colls")
+        except urllib.error.HTTPError as refused:
+            if refused.code != 501:
+                raise
+            self.skipTest("the server is built without the feature 'analytics'")
+        after = list(self.client.doors.list_collections(filter={"name": "analytical"})), list(collection.list_indexes())
+        self.assertEqual(after, before)
+        collection.insert_one(self.document("later"))
+        report = self.followed(link)
+        self.assertEqual((report["figures"]["rows"], report["settings"]["schema"]), (21, "fullFidelity"))
+        columns = {column["name"]: column["type"] for column in report["figures"]["columns"]}
+        self.assertEqual((columns["when"], columns["ref"]), ("struct<timestamp timestamp>", "struct<objectId string>"))
+        # 0 to 19, and a decimal.
+        self.assertIn("int32 integer", columns["price"])
+        self.assertIn("decimal128 string", columns["price"])
+
+    def followed(self, link):
+        """The report of a table that has every change. The end turns a hang into a failure."""
+        end = time.monotonic() + 500
+        path = f"_shardlake/v1/{link}/analytics"
+        while True:
+            report = self.rest.send("GET", f"/{path}", path, kind="shardlake")
+            if report["state"] == "following" and report["lag"]["changes"] == 0:
+                return report
+            self.assertTrue(report["state"] != "failed" and time.monotonic() < end, report)
+            time.sleep(0.05)

@@ -274,7 +274,7 @@ function Columns(props: { report: TableReport }): JSX.Element {
   const columns = () => props.report.figures.columns;
   return (
     <section class="card" aria-labelledby="columns">
-      <h2 id="columns">{plural(columns().length, "column")}</h2>
+      <h2 id="columns">{plural(columns().length, "property column")}</h2>
       <div class="scroll-x" role="region" aria-label="Columns of the table" tabindex="0">
         <table class="plain fit after">
           <Heads names={["Column", "Type", "Property"]} />
