@@ -1,20 +1,26 @@
-//! Analytical tables, written by an example program, in the engines that users read them with.
+//! Analytical tables in the engines that users read them with.
 //!
-//! `tests-sdk/analytics/readers.py` compares every row that DuckDB, Polars and delta-rs read, and has
+//! `tests-sdk/analytics/snippets.py` runs the programs of `docs/analytics.md` against tables of a live server.
+//! An example program writes more tables, and `tests-sdk/analytics/readers.py` compares every row that DuckDB, Polars and delta-rs read, and has
 //! delta-rs try to write. Spark is run by hand: `readers.py FOLDER --reader spark`.
 
 use super::mongo::python_with;
-use super::support::{Run, SuiteResult};
+use super::support::{Run, SuiteResult, with_endpoints};
 use crate::command::{run_and_listen, run_to_end};
 use crate::{Outcome, prerequisites, project, tally};
+use std::path::Path;
 use std::process::Command;
 
 /// Random tables besides the written ones.
 const SEEDS: &str = "12";
 
-pub fn run(_run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
+pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     prerequisites::for_python()?;
     let python = python_with("analytics-python", "tests-sdk/analytics/requirements.txt")?;
+    Ok(vec![run_readers(&python)?, run_snippets(run, &python)?])
+}
+
+fn run_readers(python: &Path) -> Outcome<SuiteResult> {
     let folder = tempfile::TempDir::with_prefix("shardlake-tables-")?;
     let program = project::target_directory().join("debug/examples/write_tables");
     run_to_end(Command::new(&program).arg(folder.path()).arg(SEEDS))?;
@@ -24,5 +30,16 @@ pub fn run(_run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     let (output, ended_well) = run_and_listen(&mut readers)?;
     // The tables open with all rows after others read them, checkpointed them and tried to write.
     run_to_end(Command::new(&program).arg(folder.path()).arg("check"))?;
-    Ok(vec![SuiteResult::new("analytics", tally::of_tap(&output), ended_well)])
+    Ok(SuiteResult::new("analytics", tally::of_tap(&output), ended_well))
+}
+
+fn run_snippets(run: &Run<'_>, python: &Path) -> Outcome<SuiteResult> {
+    let server = run.start_server()?;
+    let mut snippets = Command::new(python);
+    snippets.arg(project::root().join("tests-sdk/analytics/snippets.py"));
+    with_endpoints(&mut snippets, &server)?;
+    let (output, ended_well) = run_and_listen(&mut snippets)?;
+    let skips = tally::skips_of_tap(&output);
+    let result = SuiteResult::new("analytics-snippets", tally::of_tap(&output), ended_well);
+    Ok(SuiteResult { skips, ..result }.with_log_of(&server))
 }

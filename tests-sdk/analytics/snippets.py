@@ -1,0 +1,210 @@
+"""Runs the programs that docs/analytics.md prints against tables of a live server, and compares their counts with a scan.
+
+    SHARDLAKE_HTTP=… SHARDLAKE_KEY=… SHARDLAKE_DOCS=docs snippets.py
+
+The output is that of the Test Anything Protocol. A snippet runs as it is printed, with the table's
+folder for `ROOT/shop/customer`. Two things differ: DuckDB loads its extension from the installed
+package, and Spark runs only where pyspark and its jars are installed.
+"""
+
+import base64
+import collections
+import hashlib
+import hmac
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shutil
+import sys
+import time
+import traceback
+import urllib.request
+import uuid
+from email.utils import formatdate
+from urllib.parse import quote
+
+MARKED = re.compile(r"<!-- snippet: (\S+) -->\n```python\n(.*?)\n```", re.DOTALL)
+PRINTED_FOLDER = "ROOT/shop/customer"
+INSTALL = 'con.execute("INSTALL delta; LOAD delta")'
+SPARK_JAR = "io.delta_delta-spark_2.12-3.3.2.jar"
+TYPES = ["customer", "salesOrder", "product"]
+# Turns a hang into a failure; it is no verdict on speed.
+HANG_SECONDS = 500
+
+
+class Account:
+    """The requests that the test needs, signed with the account's key."""
+
+    def __init__(self):
+        self.endpoint = os.environ["SHARDLAKE_HTTP"].rstrip("/")
+        self.key = base64.b64decode(os.environ["SHARDLAKE_KEY"])
+
+    def send(self, method, kind, link, body=None, *, feed="", query="", **headers):
+        """A request for the resource `link`, or for its feed."""
+        date = formatdate(usegmt=True)
+        text = f"{method.lower()}\n{kind}\n{link}\n{date.lower()}\n\n"
+        signature = base64.b64encode(hmac.new(self.key, text.encode(), hashlib.sha256).digest()).decode()
+        token = quote(f"type=master&ver=1.0&sig={signature}", safe="")
+        headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        headers |= {"authorization": token, "x-ms-date": date, "x-ms-version": "2020-07-15", "content-type": "application/json"}
+        # Paths of the operator are signed as they are sent; their names are escaped already.
+        path = link if kind == "shardlake" else "/".join(part for part in (quote(link), feed) if part)
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.endpoint}/{path}{query}", data, headers, method=method)
+        with urllib.request.urlopen(request, timeout=HANG_SECONDS) as answer:
+            text = answer.read()
+            return json.loads(text) if text else None, answer.headers
+
+
+class Container:
+    """A container with an analytical store."""
+
+    def __init__(self, account, database, name):
+        self.account, self.link = account, f"dbs/{database}/colls/{name}"
+        definition = {"id": name, "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}, "analyticalStorageTtl": -1}
+        account.send("POST", "colls", f"dbs/{database}", definition, feed="colls")
+        self.operate("PUT", "", {"lagSeconds": 1})
+
+    def upsert(self, item):
+        key = {"x_ms_documentdb_partitionkey": json.dumps([item["pk"]]), "x_ms_documentdb_is_upsert": "true"}
+        self.account.send("POST", "docs", self.link, item, feed="docs", **key)
+
+    def delete(self, item):
+        key = {"x_ms_documentdb_partitionkey": json.dumps([item["pk"]])}
+        self.account.send("DELETE", "docs", f"{self.link}/docs/{item['id']}", **key)
+
+    def scan(self):
+        """Items by type, from the feed of the container."""
+        counts, continuation = collections.Counter(), {}
+        while True:
+            page, headers = self.account.send("GET", "docs", self.link, feed="docs", x_ms_max_item_count="50", **continuation)
+            counts.update(item["type"] for item in page["Documents"])
+            if not headers.get("x-ms-continuation"):
+                return dict(counts)
+            continuation = {"x_ms_continuation": headers["x-ms-continuation"]}
+
+    def operate(self, method, rest="", body=None, query=""):
+        database, name = (quote(part, safe="") for part in self.link.split("/")[1::2])
+        link = f"_shardlake/v1/dbs/{database}/colls/{name}/analytics{rest}"
+        return self.account.send(method, "shardlake", link, body, query=query)[0]
+
+    def followed(self):
+        """The report of a table that has every change."""
+        return self.until(lambda report: report["state"] == "following" and report["lag"]["changes"] == 0)
+
+    def compact(self):
+        order = self.operate("POST", "/compact", query="?purge=true")["order"]
+        return self.until(lambda report: any(done["number"] >= order for done in report["orders"]))
+
+    def until(self, is_reached):
+        end = time.monotonic() + HANG_SECONDS
+        while True:
+            report = self.operate("GET")
+            if is_reached(report):
+                return report
+            assert report["state"] != "failed" and time.monotonic() < end, report
+            time.sleep(0.05)
+
+
+def snippets():
+    """The marked programs of the page by name."""
+    page = (pathlib.Path(os.environ["SHARDLAKE_DOCS"]) / "analytics.md").read_text(encoding="utf-8")
+    found = dict(MARKED.findall(page))
+    assert found.keys() == {"duckdb", "polars", "delta-rs", "spark"}, found.keys()
+    assert all(PRINTED_FOLDER in text for text in found.values()), "each names the folder"
+    assert INSTALL in found["duckdb"], "the line that loads the extension"
+    return found
+
+
+def obstacle(name):
+    """The reason why a snippet cannot run here."""
+    if name != "spark":
+        return None
+    if importlib.util.find_spec("pyspark") is None:
+        return "pyspark is not installed"
+    if shutil.which("java") is None:
+        return "Java is not installed"
+    if not any(home.glob(f"jars/{SPARK_JAR}") for home in pathlib.Path.home().glob(".ivy2*")):
+        return f"{SPARK_JAR} is not installed"
+    return None
+
+
+def without_network(text):
+    """The program with DuckDB's extension from its package."""
+    if INSTALL not in text:
+        return text
+    import duckdb_extension_delta
+
+    extension = next(pathlib.Path(duckdb_extension_delta.__file__).parent.rglob("*.duckdb_extension"))
+    return text.replace(INSTALL, f"con.execute(\"LOAD '{extension}'\")")
+
+
+def counted(name, text):
+    """Runs a program, and returns its rows by type."""
+    names = {}
+    exec(compile(text, f"docs/analytics.md: {name}", "exec"), names)  # noqa: S102
+    rows = names["rows"]
+    if name == "delta-rs":
+        import pyarrow
+
+        rows = [(row["type"], row["n"]) for row in pyarrow.table(rows).to_pylist()]
+    pairs = [tuple(row) for row in rows]
+    assert len(dict(pairs)) == len(pairs), f"a type is there twice: {pairs}"
+    return dict(pairs)
+
+
+def item(n, **more):
+    return {"id": f"i{n}", "pk": f"k{n % 7}", "type": TYPES[n % 3], "n": n, "lines": [{"sku": "a", "price": n + 0.25}], **more}
+
+
+def phases(container):
+    """Changes of the container, each with the report of the table that has them."""
+    for n in range(90):
+        container.upsert(item(n))
+    yield "writes", container.followed()
+    for n in range(0, 90, 4):
+        container.upsert(item(n, type="changed", note="later"))
+    for n in range(1, 90, 8):
+        container.delete(item(n))
+    report = container.followed()
+    assert report["figures"]["rowsDeleted"] > 0, "deletion vectors hide rows"
+    yield "updates and deletes", report
+    report = container.compact()
+    assert report["figures"]["rowsDeleted"] == 0, "the compaction left no hidden rows"
+    yield "a compaction", report
+    container.upsert(item(200))
+    container.delete(item(3))
+    yield "changes after the compaction", container.followed()
+
+
+def main():
+    account, database = Account(), f"snippets-{uuid.uuid4().hex[:8]}"
+    account.send("POST", "dbs", "", {"id": database}, feed="dbs")
+    programs, results = snippets(), collections.Counter()
+    # The second name has characters that are escaped in the folder's name.
+    for container in ["customer", "my table's ü"]:
+        container = Container(account, database, container)
+        for changes, report in phases(container):
+            expected = container.scan()
+            for name, text in programs.items():
+                test = f"{name} reads {container.link.split('/')[-1]} after {changes}"
+                if reason := obstacle(name):
+                    print(f"ok - {test} # SKIP {reason}", flush=True)
+                    results["skipped"] += 1
+                    continue
+                text = without_network(text.replace(PRINTED_FOLDER, report["location"]))
+                try:
+                    rows = counted(name, text)
+                    found = [] if rows == expected else [f"read {rows}, expected {expected}"]
+                except Exception as error:  # each library has its own
+                    found = traceback.format_exception_only(error)
+                print(f"{'not ok' if found else 'ok'} - {test}", *found, sep="\n    ", flush=True)
+                results["fail" if found else "pass"] += 1
+    account.send("DELETE", "dbs", f"dbs/{database}")
+    print(*(f"# {name} {results[name]}" for name in ["pass", "fail", "skipped"]), sep="\n")
+    sys.exit(1 if results["fail"] or not results["pass"] else 0)
+
+
+main()
