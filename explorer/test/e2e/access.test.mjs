@@ -53,6 +53,11 @@ test("2b: with a read-only key no control that writes is there", async (context)
   assert.equal(await page.getByRole("button", { name: "Save" }).count(), 0);
   assert.equal(await page.getByRole("button", { name: "Delete" }).count(), 0);
   await accessible(page, "read-only settings");
+  if (await has("analytics")) {
+    await at("c/shop/orders/analytics");
+    await page.getByText("the store cannot be enabled here").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Enable" }).count(), 0);
+  }
   await close();
 });
 

@@ -40,6 +40,7 @@ test("22: of a server without the interface's own routes nothing is shown that d
   await plain("", () => page.getByRole("grid", { name: "Containers" }).waitFor());
   assert.equal(await page.getByRole("link", { name: "Operations" }).count(), 0);
   await plain("c/shop/orders/items", () => page.getByText("all 5 items").waitFor());
+  assert.equal(await page.getByRole("link", { name: "Analytics" }).count(), 0);
   await plain("c/shop/orders/partitions", () => page.getByRole("heading", { name: "Partitions", exact: true }).waitFor());
   assert.equal(await page.getByText("Heat over time").count(), 0);
   assert.equal(await page.getByText("Where is this key").count(), 0);
@@ -61,7 +62,7 @@ test("22: of a server without the interface's own routes nothing is shown that d
   await plain("projections", () => page.getByText("No projections").waitFor());
   await plain("db/shop", () => page.getByRole("heading", { level: 1 }).first().waitFor());
   assert.ok(
-    ![...missed].some((path) => /heat|query|schema|scripts|preview|log/.test(path)),
+    ![...missed].some((path) => /heat|query|schema|scripts|preview|log|analytics/.test(path)),
     `what is not offered is not asked for: ${[...missed].join(" ")}`,
   );
   await close();

@@ -94,6 +94,7 @@ const PAGES = {
   "c/shop/orders/partitions": (page) => page.getByRole("heading", { name: "Partitions", exact: true }),
   "c/shop/orders/feed": (page) => page.getByText("No change yet"),
   "c/shop/orders/scripts": (page) => page.getByText("No script is open"),
+  "c/shop/orders/analytics": (page) => page.getByRole("heading", { name: "No analytical store" }),
   "c/shop/orders/settings": (page) => page.getByText("Unique keys"),
   "db/shop": (page) => page.getByText("No users yet"),
   projections: (page) => page.getByText("No projections"),
