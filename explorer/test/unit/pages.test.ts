@@ -331,22 +331,22 @@ test("rows are counted by a column that the table has, and whose name needs no q
   expect(groupedColumn(columns(...own, ["price", "double"], ["_rest", "string"]))).toBe("id");
 });
 
-test("an analytical table says its state, its lag and its size in words", () => {
+test("an analytical table shows its state, its lag and its size in words", () => {
   const report = (state: string, more: Partial<TableReport> = {}) =>
     ({ state, reason: null, percent: null, lag: { changes: 0, seconds: 0 }, ...more }) as TableReport;
-  const said = (state: string, more: Partial<TableReport> = {}) => {
+  const shown = (state: string, more: Partial<TableReport> = {}) => {
     const { title, words, tone } = stateWords(report(state, more));
     return `${tone} ${title}: ${words}`;
   };
-  expect(said("following")).toBe("good Following: the table has every change.");
-  expect(said("following", { lag: { changes: 1200, seconds: 1 } })).toBe(
+  expect(shown("following")).toBe("good Following: the table has every change.");
+  expect(shown("following", { lag: { changes: 1200, seconds: 1 } })).toBe(
     "good Following: 1,200 changes behind, for 1 second.",
   );
-  expect(said("building", { percent: 40 })).toContain("warn Building: the first copy is under way, 40 %.");
-  expect(said("waiting", { reason: "the disk is full" })).toContain("warn Waiting: the disk is full.");
-  expect(said("failed", { reason: "another writer" })).toBe("bad Failed: another writer. Rebuild the table.");
+  expect(shown("building", { percent: 40 })).toContain("warn Building: the first copy is under way, 40 %.");
+  expect(shown("waiting", { reason: "the disk is full" })).toContain("warn Waiting: the disk is full.");
+  expect(shown("failed", { reason: "another writer" })).toBe("bad Failed: another writer. Rebuild the table.");
   for (const state of ["rebuilding", "paused", "stopped", "closed"])
-    expect(said(state)).toMatch(/^warn [A-Z][a-z]+: ./);
+    expect(shown(state)).toMatch(/^warn [A-Z][a-z]+: ./);
   expect(restReasons({ number: 2, type: 9, other: 1 }).map(({ words, values }) => [words, values])).toEqual([
     ["another type than the column's", 9],
     ["a number that the column's type lacks", 2],

@@ -100,7 +100,7 @@ def test_a_replace_without_the_policy_keeps_it(database):
 
 
 # check: analytical-store
-def test_a_closed_table_stays_readable_and_goes_on_when_it_is_enabled_again(database):
+def test_a_closed_table_stays_readable_and_continues_when_it_is_enabled_again(database):
     container = create(database, analytical_storage_ttl=-1)
     write(container, range(10))
     generation = followed(container)["figures"]["generation"]
@@ -117,7 +117,7 @@ def test_a_closed_table_stays_readable_and_goes_on_when_it_is_enabled_again(data
 
     database.replace_container(container, KEY, analytical_storage_ttl=-1)
     assert policy_of(container) == -1
-    assert followed(container)["figures"]["generation"] == generation, "the table goes on"
+    assert followed(container)["figures"]["generation"] == generation, "the table continues"
     assert rows(container) == items(container)
 
 

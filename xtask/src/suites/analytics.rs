@@ -1,8 +1,9 @@
 //! Analytical tables in the engines that users read them with.
 //!
-//! `tests-sdk/analytics/snippets.py` runs the programs of `docs/analytics.md` against tables of a live server.
-//! An example program writes more tables, and `tests-sdk/analytics/readers.py` compares every row that DuckDB, Polars and delta-rs read, and has
-//! delta-rs try to write. Spark is run by hand: `readers.py FOLDER --reader spark`.
+//! `tests-sdk/analytics/snippets.py` runs the programs of `docs/analytics.md` against tables of a
+//! live server. An example program writes more tables: `tests-sdk/analytics/readers.py` compares
+//! every row that DuckDB, Polars and delta-rs read, and has delta-rs try to write. Spark reads the
+//! latter by hand: `readers.py FOLDER --reader spark`.
 
 use super::mongo::python_with;
 use super::support::{Run, SuiteResult, with_endpoints};

@@ -113,7 +113,7 @@ const CONFIRMED = {
   close: {
     action: "Close the table",
     words:
-      "The table follows no changes. Its files stay readable for 7 days, then they are deleted. If the store is enabled again by then, the table goes on.",
+      "The table follows no changes. Its files stay readable for 7 days, then they are deleted. If the store is enabled again by then, the table continues.",
   },
 };
 
@@ -129,9 +129,9 @@ function Orders(props: {
   const state = createMemo(() => stateWords(props.report));
   const isClosed = () => props.report.state === "closed";
   const isPaused = () => props.report.state === "paused";
-  const confirmed = (what: keyof typeof CONFIRMED) => {
+  const confirmed = (action: keyof typeof CONFIRMED) => {
     setAsking(null);
-    if (what === "close") props.onClose();
+    if (action === "close") props.onClose();
     else props.onOrder("rebuild", "Rebuilding the table");
   };
   return (
@@ -171,14 +171,14 @@ function Orders(props: {
         </Show>
       </Show>
       <Show when={asking()} keyed>
-        {(what) => (
+        {(action) => (
           <Confirm
-            title={`${CONFIRMED[what].action} of ${props.coll}?`}
-            action={CONFIRMED[what].action}
-            onConfirm={() => confirmed(what)}
+            title={`${CONFIRMED[action].action} of ${props.coll}?`}
+            action={CONFIRMED[action].action}
+            onConfirm={() => confirmed(action)}
             onClose={() => setAsking(null)}
           >
-            <p>{CONFIRMED[what].words}</p>
+            <p>{CONFIRMED[action].words}</p>
           </Confirm>
         )}
       </Show>

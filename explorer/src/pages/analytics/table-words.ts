@@ -30,7 +30,7 @@ export function stateWords(report: TableReport): StateWords {
     case "rebuilding":
       return { title, words: `a new copy is under way${done}. Readers see the one before until then.`, tone: "warn" };
     case "waiting":
-      return { title, words: `${reason ?? "for the server"}. Following goes on by itself.`, tone: "warn" };
+      return { title, words: `${reason ?? "for the server"}. Following resumes by itself.`, tone: "warn" };
     case "paused":
       return { title, words: `${plural(lag.changes, "change")} behind. Readers see the last version.`, tone: "warn" };
     case "stopped":
@@ -38,7 +38,7 @@ export function stateWords(report: TableReport): StateWords {
     case "closed":
       return {
         title,
-        words: "the files stay readable for 7 days. The table goes on if the store is enabled by then.",
+        words: "the files stay readable for 7 days. The table continues if the store is enabled by then.",
         tone: "warn",
       };
     case "failed":
