@@ -35,10 +35,10 @@ impl Page<'_> {
                     if !self.keys.matches(&operation.key)? {
                         continue;
                     }
-                    if entry.timestamp_ms < oldest_ms {
+                    if entry.timestamp_ms() < oldest_ms {
                         return Err(too_old(self.core, self.look.after));
                     }
-                    let at = (*lsn, entry.timestamp_ms);
+                    let at = (*lsn, entry.timestamp_ms());
                     charge_centi += self.show_version(at, operation, &mut versions)?;
                     changes += 1;
                 }

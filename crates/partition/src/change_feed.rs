@@ -118,7 +118,7 @@ pub(crate) async fn last_before(
     let joined_to = core.past.marks().joined_to;
     let is_before = async |lsn: u64| -> Result<Option<u64>> {
         let Some((lsn, entry)) = first_entry_from(core, snapshot, lsn).await? else { return Ok(None) };
-        Ok((entry.timestamp_ms < since.milliseconds()).then_some(lsn))
+        Ok((entry.timestamp_ms() < since.milliseconds()).then_some(lsn))
     };
     // Times increase with the LSN above `joined_to`. Below it, a merge joined several logs, and times may be in any order.
     let mut low = after.max(joined_to);

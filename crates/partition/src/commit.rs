@@ -544,7 +544,7 @@ mod tests {
     fn planned(lsn: u64, items: u64) -> PlannedCommit {
         let mut batch = Batch::new();
         batch.put(b"row".to_vec(), b"of a commit that must not be".to_vec());
-        let operation = LogOperation { kind: ChangeKind::Create, ordinal: 1, previous_lsn: 0, key: vec![1] };
+        let operation = LogOperation::new(ChangeKind::Create, 1, 0, &[1]);
         PlannedCommit {
             lsn,
             batch,

@@ -105,7 +105,9 @@ fn entry_words(key: &[u8], value: &[u8]) -> Option<String> {
             ChangeKind::Expire => "expire",
         };
         let (of, item) = (ordinal(operation.ordinal), item_name(&operation.key)?);
-        words.push_str(&format!("; {kind} {item} ({of}, after LSN {})", operation.previous_lsn));
+        let ended = operation.ended_ordinal.map(|ended| format!(" of {}", ordinal(ended)));
+        let ended = ended.unwrap_or_default();
+        words.push_str(&format!("; {kind} {item} ({of}, after LSN {}{ended})", operation.previous_lsn));
     }
     Some(words)
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::{Deserialize, Serialize};
 use shardlake_document::Envelope;
 
 const NEVER: u64 = u64::MAX;
@@ -14,8 +15,8 @@ pub(crate) fn own_end(item: &Envelope) -> Option<u64> {
 
 /// The earliest times, in seconds, at which some items may expire. A bound: it may be too early,
 /// never too late.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Due {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Due {
     /// When the first item with a time to live of its own runs out.
     pub own: u64,
     /// When the oldest item without one was written.
@@ -24,10 +25,10 @@ pub(crate) struct Due {
 
 impl Due {
     /// For no items.
-    pub const NEVER: Due = Due { own: NEVER, oldest: NEVER };
-    pub const UNKNOWN: Due = Due { own: 0, oldest: 0 };
+    pub(crate) const NEVER: Due = Due { own: NEVER, oldest: NEVER };
+    pub(crate) const UNKNOWN: Due = Due { own: 0, oldest: 0 };
 
-    pub fn note(&mut self, item: &Envelope) {
+    pub(crate) fn note(&mut self, item: &Envelope) {
         match item.ttl_seconds {
             None => self.oldest = self.oldest.min(item.timestamp_seconds),
             Some(-1) => {}
@@ -35,12 +36,12 @@ impl Due {
         }
     }
 
-    pub fn min(self, other: Due) -> Due {
+    pub(crate) fn min(self, other: Due) -> Due {
         Due { own: self.own.min(other.own), oldest: self.oldest.min(other.oldest) }
     }
 
     /// Under a container's default; `None` when nothing can run out.
-    pub fn at(self, default_ttl: Option<i64>) -> Option<u64> {
+    pub(crate) fn at(self, default_ttl: Option<i64>) -> Option<u64> {
         let by_default = match default_ttl? {
             -1 => NEVER,
             _ if self.oldest == NEVER => NEVER,

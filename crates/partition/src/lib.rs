@@ -131,7 +131,7 @@ pub use interactive::{
 };
 pub use item::StoredItem;
 pub use keys::{PartitionUid, is_scanned, partition_range};
-pub use log::entry::{ChangeKind, Counters, LogEntry, LogOperation};
+pub use log::entry::{ChangeKind, Counters, EndedRow, LogEntry, LogOperation};
 pub use log::holds::HeldLsns;
 pub use open_transactions::OwnItems;
 pub use operation::{

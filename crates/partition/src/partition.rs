@@ -81,7 +81,7 @@ impl Partition {
         )
         .await?;
         let (lsn, timestamp_ms, counters) = match last {
-            Some((lsn, entry)) => (lsn, entry.timestamp_ms, entry.counters),
+            Some((lsn, entry)) => (lsn, entry.timestamp_ms(), entry.counters),
             None => (0, 0, Counters::default()),
         };
         let marks = marks.as_deref().map_or(Ok(LogMarks::default()), LogMarks::decode)?;

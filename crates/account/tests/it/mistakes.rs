@@ -136,7 +136,7 @@ async fn gaps(mistake: Option<Mistake>) -> Vec<u64> {
     write.await.expect("written");
     let page = account.items().changes(&container, 0, &KeyRange::full(), 0, 10).await.expect("a page");
     assert_eq!(page.entries.len(), 1);
-    let time_ms = page.entries[0].1.timestamp_ms;
+    let time_ms = page.entries[0].1.timestamp_ms();
     told.into_iter().map(|told| told.milliseconds()).filter(|told| *told > time_ms).collect()
 }
 

@@ -71,7 +71,7 @@ pub async fn position_of(view: &View, uid: PartitionUid) -> Result<Option<Partit
     let last = last_entry(view, uid).await?;
     Ok(last.map(|(lsn, entry)| PartitionPosition {
         lsn,
-        timestamp: Timestamp(entry.timestamp_ms),
+        timestamp: Timestamp(entry.timestamp_ms()),
         items: entry.counters.items,
         size_bytes: entry.counters.size_bytes,
     }))
@@ -104,5 +104,5 @@ pub(crate) async fn time_above(core: &Core, lsn: u64) -> Result<Option<Timestamp
     let view = core.shard().snapshot();
     core.check_open()?;
     let first = first_entry_from(core, &view, lsn.saturating_add(1)).await?;
-    Ok(first.map(|(_, entry)| Timestamp(entry.timestamp_ms)))
+    Ok(first.map(|(_, entry)| Timestamp(entry.timestamp_ms())))
 }

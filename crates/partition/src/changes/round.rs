@@ -71,7 +71,7 @@ pub struct LogChange {
     /// LSN of the version that the operation ended; 0 for a new item.
     pub previous_lsn: u64,
     /// Ordinal of the ended version, where it is another one: one commit deleted the item and
-    /// created it anew. Entries of version 1 do not record it, so it is `None` until version 2.
+    /// created it anew. Entries of version 1 do not record it.
     pub ended_ordinal: Option<u64>,
     /// Item key without partition and space.
     pub key: Bytes,
@@ -137,7 +137,7 @@ impl RoundView {
         let marks = core.past.marks();
         let last = reader::last_entry(&view, core.uid).await?;
         let (upto, upto_time) =
-            last.map_or((0, Timestamp(0)), |(lsn, entry)| (lsn, Timestamp(entry.timestamp_ms)));
+            last.map_or((0, Timestamp(0)), |(lsn, entry)| (lsn, Timestamp(entry.timestamp_ms())));
         let span = span.intersection(&core.epk_range);
         Ok(RoundView { core: core.clone(), view, marks, span, upto, upto_time })
     }
@@ -308,7 +308,7 @@ impl Round {
         }
         let mut found = Vec::new();
         for (lsn, entry) in entries {
-            let time = Timestamp(entry.timestamp_ms);
+            let time = Timestamp(entry.timestamp_ms());
             let inside = entry.operations.into_iter().filter(|operation| is_inside(&operation.key));
             found.extend(inside.map(|operation| Found { lsn, time, operation }));
         }
@@ -379,14 +379,14 @@ impl Found {
     }
 
     fn change(self, new: Image, old: Image) -> LogChange {
-        let LogOperation { kind, ordinal, previous_lsn, key } = self.operation;
+        let LogOperation { kind, ordinal, ended_ordinal, previous_lsn, key, .. } = self.operation;
         LogChange {
             lsn: self.lsn,
             time: self.time,
             kind,
             ordinal,
             previous_lsn,
-            ended_ordinal: None,
+            ended_ordinal,
             key: key.into(),
             new,
             old,

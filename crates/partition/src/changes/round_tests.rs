@@ -11,7 +11,8 @@ use shardlake_routing::KeyRange;
 use crate::relocate::cut_tests::{Move, Run};
 use crate::test_fixture::{Settings, block_on};
 use crate::{
-    Image, Images, ItemsRound, LogChange, Operation, Round, RoundError, StoredItem, item_of_position,
+    ChangeKind, Image, Images, ItemsRound, LogChange, Operation, Round, RoundError, StoredItem,
+    item_of_position,
 };
 
 /// Values by id, of one logical partition.
@@ -211,6 +212,25 @@ impl Follower {
     }
 }
 
+impl Follower {
+    /// The last change of the item `i0` of the first key ended the version of `lsn`, which had another ordinal.
+    async fn assert_joined(&self, lsn: u64) {
+        let logical = self.run.container.logical(&pk(0));
+        let round = self.run.owner(&logical).partition.log_round(&KeyRange::full(), 0).await;
+        let (mut round, mut changes) = (round.expect("nothing is compacted"), Vec::new());
+        while let Some(page) = round.next_page().await.expect("readable") {
+            changes.extend(page.changes);
+        }
+        changes
+            .retain(|change| item_of_position(&change.key).is_ok_and(|(found, _)| found.epk == logical.epk));
+        let [created, replaced] = &changes[..] else { panic!("two changes, not {changes:?}") };
+        assert_eq!((created.lsn, created.kind, created.ended_ordinal), (lsn, ChangeKind::Create, None));
+        assert_eq!((replaced.kind, replaced.previous_lsn), (ChangeKind::Replace, lsn));
+        assert_eq!(replaced.ended_ordinal, Some(created.ordinal));
+        assert_ne!(replaced.ordinal, created.ordinal);
+    }
+}
+
 fn apply(run: &Run, copy: &mut BTreeMap<String, Items>, change: LogChange) {
     let (logical, id) = item_of_position(&change.key).expect("well-formed");
     let shape = &run.container.shape;
@@ -220,7 +240,7 @@ fn apply(run: &Run, copy: &mut BTreeMap<String, Items>, change: LogChange) {
     };
     let items = copy.entry(pk).or_default();
     match (change.kind, change.new) {
-        (crate::ChangeKind::Delete, Image::NotAsked) => drop(items.remove(&id)),
+        (ChangeKind::Delete, Image::NotAsked) => drop(items.remove(&id)),
         (_, Image::Record(record)) => {
             let item = StoredItem::decode(record, shape).expect("intact");
             assert_eq!(item.lsn(), change.lsn);
@@ -315,5 +335,31 @@ fn position_below_a_compacted_operation_or_above_the_log_is_refused() {
         assert!(partition.log_round_over_holes(&KeyRange::full(), 3).await.is_ok());
         let ahead = partition.log_round(&KeyRange::full(), 11).await;
         assert!(matches!(ahead, Err(RoundError::Ahead { last: 10 })), "{ahead:?}");
+    });
+}
+
+/// Analytics finds the row of the ended version by its own ordinal.
+#[test]
+fn an_item_deleted_and_created_at_once_names_both_ordinals() {
+    block_on(async {
+        let mut follower = Follower::new(Images::Latest).await;
+        follower.write(pk(0), &[(0, Some(1))]).await;
+        follower.relocate(Some(0), 32).await;
+        let owner = |pk: &str| follower.run.owner(&follower.run.container.logical(pk));
+        let (first, pks) = (owner(&pk(0)), (0..6).map(pk));
+        let other = pks.into_iter().find(|pk| owner(pk).identity.uid != first.identity.uid);
+        let json = format!(r#"{{"id":"i0","pk":"{}","v":2}}"#, pk(0));
+        let delete = Operation::Delete { id: "i0".to_owned(), preconditions: Preconditions::default() };
+        let anew = vec![delete, Operation::Create { item: follower.run.container.body(&json) }];
+        let reply = follower.run.container.execute(&first.partition, &pk(0), anew).await;
+        reply.expect("answers").outcome.expect("written");
+        let lsn = first.partition.durable_lsn();
+        follower.assert_joined(1).await;
+        let other = other.expect("the split is between keys");
+        follower.write(other.clone(), &[(0, Some(1))]).await;
+        assert_eq!(follower.run.owner(&follower.run.container.logical(&other)).partition.durable_lsn(), lsn);
+        // Entries of one LSN become one.
+        follower.relocate(None, 1).await;
+        follower.assert_joined(1).await;
     });
 }

@@ -151,7 +151,7 @@ impl Search<'_> {
         let (mut last, mut entries, mut is_over) = (after, 0, false);
         while named.len() < self.items_max {
             let Some((lsn, entry)) = log.next(1, 1).await?.pop() else { break };
-            let written = entry.timestamp_ms / 1000;
+            let written = entry.timestamp_ms() / 1000;
             if lsn > self.marks.joined_to && written.saturating_add(default_ttl) > self.now_seconds {
                 found.due.oldest = written;
                 is_over = true;

@@ -190,6 +190,11 @@ fn agrees(rows: &Rows<'_>, lsn: u64, operation: &LogOperation) -> Result<(), Bro
     if (envelope.lsn, envelope.ordinal) != (lsn, *ordinal) {
         return Err("a written item has another LSN or ordinal than its operation");
     }
+    // The steps of a transaction may have given it to another item.
+    let ended = operation.ended_ordinal.map(|ended| rows.get(keys::ORDINALS, &ended.to_be_bytes()));
+    if ended.is_some_and(|ended| ended.is_none_or(|owner| owner.is_some_and(|owner| owner[..] == key[..]))) {
+        return Err("the ordinal of an ended version still names its item");
+    }
     // A version that takes the place of another keeps its ordinal.
     match is_own || owner.is_none() && *kind == ChangeKind::Replace {
         true => Ok(()),
@@ -227,7 +232,7 @@ mod tests {
     }
 
     fn operation(kind: ChangeKind, key: &[u8], ordinal: u64, previous_lsn: u64) -> LogOperation {
-        LogOperation { kind, ordinal, previous_lsn, key: key.to_vec() }
+        LogOperation::new(kind, ordinal, previous_lsn, key)
     }
 
     #[test]
@@ -298,6 +303,9 @@ mod tests {
         reason(&[&writes[..], &writes[..1]].concat(), &operations, "twice");
         let deleted = [LogOperation { kind: ChangeKind::Delete, ..operations[0].clone() }];
         reason(&writes, &deleted, "still names it");
+        let ended = operations[0].ordinal;
+        let both = [LogOperation { ended_ordinal: Some(ended), ..operations[0].clone() }];
+        reason(&writes, &both, "an ended version still names");
         let renumbered = [LogOperation { ordinal: 99, ..operations[0].clone() }];
         reason(&writes, &renumbered, "another LSN or ordinal");
         let end = KeyRange::full().max;

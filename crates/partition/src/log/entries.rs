@@ -67,7 +67,7 @@ impl Entries {
                 );
                 self.problem.get_or_insert((lsn, problem));
             }
-            (self.last_lsn, self.last_ms) = (lsn, entry.timestamp_ms);
+            (self.last_lsn, self.last_ms) = (lsn, entry.timestamp_ms());
             operations += entry.operations.len();
             found.push((lsn, entry));
         }

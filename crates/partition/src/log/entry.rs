@@ -4,29 +4,27 @@
 //! it was made of several, entries of one LSN have become one.
 //!
 //! LSNs are contiguous, so a lost commit is a hole that `verify` sees. An entry also carries the partition's counters as
-//! they are after it: the last entry is all a partition needs to open. Layout, little-endian:
-//!
-//! ```text
-//! version u8 | timestamp ms u64 | items u64 | size_bytes u64 | next_ordinal u64 | operations u32
-//!   then per operation: kind u8 | ordinal u64 | previous_lsn u64 | key length u32 | key (without its header)
-//! crc32 u32 of everything before
-//! ```
+//! they are after it: the last entry is all a partition needs to open. Its bytes are in `format.rs`.
 
 use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use shardlake_model::{Error, ErrorKind, Result};
-use shardlake_stdx::codec::{Reader, Writer};
+use shardlake_stdx::{HybridTime, Timestamp};
 
-const VERSION: u8 = 1;
-/// The bytes of an operation with an empty key.
-const OPERATION_BYTES_MIN: usize = 21;
+use crate::due::Due;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogEntry {
-    pub timestamp_ms: u64,
+    /// Time of the commit. Times of one log never go down.
+    pub time: HybridTime,
+    /// Region that committed; 0 where an account has one.
+    pub region: u8,
     pub counters: Counters,
+    /// Earliest ends of the partition's items after the commit, where they are recorded.
+    pub due: Option<Due>,
+    /// Number of the copy whose maintenance committed; 0 for clients.
+    pub origin: u32,
     pub operations: Vec<LogOperation>,
 }
 
@@ -49,10 +47,24 @@ impl Default for Counters {
 pub struct LogOperation {
     pub kind: ChangeKind,
     pub ordinal: u64,
+    /// Ordinal of the version that this one replaces, where it is another one: one commit deleted the
+    /// item and created it anew.
+    pub ended_ordinal: Option<u64>,
     /// LSN of the version that this one replaces or deletes; 0 for a new item.
     pub previous_lsn: u64,
     /// Item key without partition and space.
     pub key: Vec<u8>,
+    /// Rows of copies that the old version had.
+    pub ended: Vec<EndedRow>,
+}
+
+/// Row of a copy of a container that ends with a version of an item.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedRow {
+    /// Number of the copy.
+    pub copy: u32,
+    /// The copy's own record of the row, of less than 64 KiB.
+    pub row: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,6 +104,17 @@ pub(crate) fn net(operations: Vec<LogOperation>, lsn: u64) -> Vec<LogOperation> 
 }
 
 impl LogOperation {
+    pub fn new(kind: ChangeKind, ordinal: u64, previous_lsn: u64, key: &[u8]) -> LogOperation {
+        LogOperation {
+            kind,
+            ordinal,
+            ended_ordinal: None,
+            previous_lsn,
+            key: key.to_vec(),
+            ended: Vec::new(),
+        }
+    }
+
     /// This operation and a later one of the same transaction as one; `None` where they leave nothing.
     fn then(self, later: LogOperation) -> Option<LogOperation> {
         let existed = self.kind != ChangeKind::Create;
@@ -102,137 +125,76 @@ impl LogOperation {
             (true, true) => ChangeKind::Replace,
             (true, false) => ChangeKind::Delete,
         };
-        // The ordinal of the existing item, or else of the last one.
-        let ordinal = if exists { later.ordinal } else { self.ordinal };
-        Some(LogOperation { kind, ordinal, ..self })
+        let before = self.ended_ordinal.unwrap_or(self.ordinal);
+        // The ordinal of the existing item, or else of the one that existed before.
+        let ordinal = if exists { later.ordinal } else { before };
+        let ended_ordinal = Some(before).filter(|before| existed && *before != ordinal);
+        Some(LogOperation { kind, ordinal, ended_ordinal, ..self })
     }
 }
 
 impl LogEntry {
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::with_capacity(64 + self.operations.len() * 96);
-        let Counters { items, size_bytes, next_ordinal } = self.counters;
-        out.byte(VERSION).le(self.timestamp_ms).le(items).le(size_bytes).le(next_ordinal);
-        out.le(self.operations.len() as u32);
-        for LogOperation { kind, ordinal, previous_lsn, key } in &self.operations {
-            out.byte(*kind as u8).le(*ordinal).le(*previous_lsn).le(key.len() as u32).bytes(key);
-        }
-        let checksum = crc32fast::hash(out.written());
-        out.le(checksum);
-        out.into_bytes()
+    /// An entry of a client's commit.
+    pub(crate) fn new(time: Timestamp, counters: Counters, operations: Vec<LogOperation>) -> LogEntry {
+        LogEntry { time: time.into(), region: 0, counters, due: None, origin: 0, operations }
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<LogEntry> {
-        let corrupt = |what: &str| Error::new(ErrorKind::Corrupt, format!("a change log entry {what}"));
-        let (content, checksum) =
-            bytes.split_last_chunk::<4>().ok_or_else(|| corrupt("is shorter than its checksum"))?;
-        if crc32fast::hash(content) != u32::from_le_bytes(*checksum) {
-            return Err(corrupt("does not match its checksum"));
-        }
-        let mut reader = Reader::new(content);
-        match reader.byte() {
-            Some(VERSION) => {}
-            Some(other) => return Err(corrupt(&format!("has the unknown version {other}"))),
-            None => return Err(corrupt("is empty")),
-        }
-        read_entry(&mut reader).and_then(|entry| reader.end(entry)).ok_or_else(|| corrupt("is malformed"))
+    pub fn timestamp_ms(&self) -> u64 {
+        self.time.milliseconds()
     }
-}
-
-fn read_entry(reader: &mut Reader<'_>) -> Option<LogEntry> {
-    let timestamp_ms = reader.le()?;
-    let counters = Counters { items: reader.le()?, size_bytes: reader.le()?, next_ordinal: reader.le()? };
-    let count = reader.le::<u32>()? as usize;
-    let operations = reader.list(count, OPERATION_BYTES_MIN, read_operation)?;
-    Some(LogEntry { timestamp_ms, counters, operations })
-}
-
-fn read_operation(reader: &mut Reader<'_>) -> Option<LogOperation> {
-    let kind = match reader.byte()? {
-        1 => ChangeKind::Create,
-        2 => ChangeKind::Replace,
-        3 => ChangeKind::Delete,
-        4 => ChangeKind::Expire,
-        _ => return None,
-    };
-    let (ordinal, previous_lsn) = (reader.le()?, reader.le()?);
-    let length = reader.le::<u32>()? as usize;
-    Some(LogOperation { kind, ordinal, previous_lsn, key: reader.take(length)?.to_vec() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::BTreeMap;
-
-    fn entry() -> LogEntry {
-        let operation =
-            |kind, key: &[u8]| LogOperation { kind, ordinal: 9, previous_lsn: 4, key: key.to_vec() };
-        LogEntry {
-            timestamp_ms: 123,
-            counters: Counters { items: 2, size_bytes: 99, next_ordinal: 10 },
-            operations: vec![operation(ChangeKind::Create, b"abc"), operation(ChangeKind::Expire, b"")],
-        }
-    }
+    use std::collections::{BTreeMap, BTreeSet};
 
     #[test]
     fn a_transaction_comes_to_one_operation_per_item() {
         use ChangeKind::*;
-        let operation = |kind, ordinal, previous_lsn, key: &[u8]| LogOperation {
-            kind,
-            ordinal,
-            previous_lsn,
-            key: key.to_vec(),
-        };
+        let operation = LogOperation::new;
         let net_of = |list: &[(ChangeKind, u64, u64)]| {
             let list =
                 list.iter().map(|(kind, ordinal, previous)| operation(*kind, *ordinal, *previous, b"k"));
             let others = [operation(Create, 90, 0, b"other")];
             let net = net(others.into_iter().chain(list).collect(), 7);
             assert_eq!(net[0], operation(Create, 90, 0, b"other"));
-            net[1..].iter().map(|one| (one.kind, one.ordinal, one.previous_lsn)).collect::<Vec<_>>()
+            net[1..].to_vec()
         };
-        assert_eq!(net_of(&[(Create, 1, 0), (Replace, 1, 7)]), [(Create, 1, 0)]);
-        assert_eq!(net_of(&[(Replace, 1, 3), (Replace, 1, 7)]), [(Replace, 1, 3)]);
-        assert_eq!(net_of(&[(Replace, 1, 3), (Delete, 1, 7)]), [(Delete, 1, 3)]);
+        let plain = |list: &[(ChangeKind, u64, u64)]| -> Vec<LogOperation> {
+            list.iter().map(|(kind, ordinal, previous)| operation(*kind, *ordinal, *previous, b"k")).collect()
+        };
+        let joined = |ordinal, previous_lsn, ended| LogOperation {
+            ended_ordinal: Some(ended),
+            ..operation(Replace, ordinal, previous_lsn, b"k")
+        };
+        assert_eq!(net_of(&[(Create, 1, 0), (Replace, 1, 7)]), plain(&[(Create, 1, 0)]));
+        assert_eq!(net_of(&[(Replace, 1, 3), (Replace, 1, 7)]), plain(&[(Replace, 1, 3)]));
+        assert_eq!(net_of(&[(Replace, 1, 3), (Delete, 1, 7)]), plain(&[(Delete, 1, 3)]));
         assert_eq!(net_of(&[(Create, 1, 0), (Delete, 1, 7)]), []);
-        assert_eq!(net_of(&[(Create, 1, 0), (Delete, 1, 7), (Create, 2, 0)]), [(Create, 2, 0)]);
-        assert_eq!(net_of(&[(Delete, 1, 3), (Create, 2, 0)]), [(Replace, 2, 3)]);
-        assert_eq!(net_of(&[(Delete, 1, 3), (Create, 2, 0), (Delete, 2, 7)]), [(Delete, 2, 3)]);
+        assert_eq!(net_of(&[(Create, 1, 0), (Delete, 1, 7), (Create, 2, 0)]), plain(&[(Create, 2, 0)]));
+        assert_eq!(net_of(&[(Delete, 1, 3), (Create, 2, 0)]), [joined(2, 3, 1)]);
+        assert_eq!(net_of(&[(Delete, 1, 3), (Create, 2, 0), (Replace, 2, 7)]), [joined(2, 3, 1)]);
+        assert_eq!(net_of(&[(Delete, 1, 3), (Create, 2, 0), (Delete, 2, 7)]), plain(&[(Delete, 1, 3)]));
+        let twice = [(Delete, 1, 3), (Create, 2, 0), (Delete, 2, 7), (Create, 3, 0)];
+        assert_eq!(net_of(&twice), [joined(3, 3, 1)]);
         let expired = (Expire, 1, 3);
-        assert_eq!(net_of(&[expired, (Create, 2, 0), (Replace, 2, 7)]), [expired, (Create, 2, 0)]);
-        assert_eq!(net_of(&[expired, (Create, 2, 0), (Delete, 2, 7)]), [expired]);
-        assert_eq!(net_of(&[(Create, 1, 0)]), [(Create, 1, 0)]);
+        let created = [expired, (Create, 2, 0)];
+        assert_eq!(net_of(&[expired, (Create, 2, 0), (Replace, 2, 7)]), plain(&created));
+        assert_eq!(net_of(&[expired, (Create, 2, 0), (Delete, 2, 7)]), plain(&[expired]));
+        assert_eq!(net_of(&[(Create, 1, 0)]), plain(&[(Create, 1, 0)]));
     }
 
-    #[test]
-    fn entries_survive_and_any_flipped_byte_is_detected() {
-        let bytes = entry().encode();
-        assert_eq!(LogEntry::decode(&bytes).expect("intact"), entry());
-        for at in 0..bytes.len() {
-            let mut broken = bytes.clone();
-            broken[at] ^= 0x10;
-            assert!(LogEntry::decode(&broken).is_err(), "byte {at}");
-            assert!(LogEntry::decode(&bytes[..at]).is_err(), "cut at {at}");
-        }
-    }
-
-    #[test]
-    fn the_stored_bytes_stay_the_same() {
-        let hex: String = entry().encode().iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(
-            hex,
-            "017b00000000000000020000000000000063000000000000000a00000000000000020000000109000000000000000400000000000000\
-             0300000061626304090000000000000004000000000000000000000024f349e6"
-        );
-    }
-
-    /// The item under each key after operations: its ordinal; and how many versions from before ended.
-    fn replayed(operations: &[LogOperation], lsn: u64) -> (BTreeMap<Vec<u8>, u64>, usize) {
-        let (mut items, mut ended) = (BTreeMap::new(), 0);
-        for LogOperation { kind, ordinal, previous_lsn, key } in operations {
-            ended += usize::from(*previous_lsn > 0 && *previous_lsn != lsn);
+    /// The item under each key after operations: its ordinal; and ordinals and LSNs of the versions from before
+    /// that ended.
+    fn replayed(operations: &[LogOperation], lsn: u64) -> (BTreeMap<Vec<u8>, u64>, BTreeSet<(u64, u64)>) {
+        let (mut items, mut ended) = (BTreeMap::new(), BTreeSet::new());
+        for LogOperation { kind, ordinal, ended_ordinal, previous_lsn, key, .. } in operations {
+            if *previous_lsn > 0 && *previous_lsn != lsn {
+                let is_first = ended.insert((ended_ordinal.unwrap_or(*ordinal), *previous_lsn));
+                assert!(is_first, "a version ends once");
+            }
             match kind {
                 ChangeKind::Create | ChangeKind::Replace => drop(items.insert(key.clone(), *ordinal)),
                 ChangeKind::Delete | ChangeKind::Expire => drop(items.remove(key)),
@@ -249,7 +211,7 @@ mod tests {
         for (number, puts) in acts {
             let (place, key) = (usize::from(number % 3), vec![number % 3]);
             let mut push = |kind, ordinal, previous_lsn| {
-                operations.push(LogOperation { kind, ordinal, previous_lsn, key: key.clone() });
+                operations.push(LogOperation::new(kind, ordinal, previous_lsn, &key));
             };
             match (items[place], puts) {
                 (Some((previous, ordinal, false)), true) => {
@@ -303,7 +265,9 @@ mod tests {
             lsn in 1..u64::MAX, times in any::<u64>(), acts in prop::collection::vec((any::<u8>(), any::<bool>()), 0..20),
         ) {
             let counters = Counters { items: lsn / 2, size_bytes: lsn, next_ordinal: times };
-            let entry = LogEntry { timestamp_ms: times, counters, operations: operations(&acts, lsn) };
+            let time = HybridTime(times);
+            let operations = net(operations(&acts, lsn), lsn);
+            let entry = LogEntry { time, region: 3, counters, due: None, origin: 7, operations };
             prop_assert_eq!(LogEntry::decode(&entry.encode()).expect("its own"), entry.clone());
             let halves = [entry.part(|key| key == [0]), entry.part(|key| key != [0])];
             let [mut joined, other] = halves;

@@ -47,10 +47,10 @@ impl<'m> Page<'m> {
         }
         self.last_lsn = lsn;
         let Some(entry) = entry else { return problems };
-        if entry.timestamp_ms < self.last_ms && lsn > self.marks.joined_to {
+        if entry.timestamp_ms() < self.last_ms && lsn > self.marks.joined_to {
             problems.push(LogProblem::TimeBack);
         }
-        self.last_ms = entry.timestamp_ms;
+        self.last_ms = entry.timestamp_ms();
         let ends_itself = entry.operations.iter().find(|operation| operation.previous_lsn >= lsn);
         problems.extend(
             ends_itself.map(|operation| LogProblem::NotEnded { previous_lsn: operation.previous_lsn }),
@@ -63,10 +63,11 @@ impl<'m> Page<'m> {
 mod tests {
     use super::*;
     use crate::log::entry::{ChangeKind, Counters, LogOperation};
+    use shardlake_stdx::Timestamp;
 
     fn entry(timestamp_ms: u64, previous_lsn: u64) -> LogEntry {
-        let operation = LogOperation { kind: ChangeKind::Replace, ordinal: 1, previous_lsn, key: vec![1] };
-        LogEntry { timestamp_ms, counters: Counters::default(), operations: vec![operation] }
+        let operation = LogOperation::new(ChangeKind::Replace, 1, previous_lsn, &[1]);
+        LogEntry::new(Timestamp(timestamp_ms), Counters::default(), vec![operation])
     }
 
     #[test]

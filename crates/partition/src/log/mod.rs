@@ -3,6 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `entry.rs` | the entry that every commit writes |
+//! | `format.rs` | the bytes of an entry |
 //! | `entries.rs` | entries one after the other, checked: every reader is made of them |
 //! | `rewrite.rs` | entries that a split, merge or move rewrites |
 //! | `marks.rs` | how much of the past is kept |
@@ -14,6 +15,7 @@
 
 pub(crate) mod entries;
 pub(crate) mod entry;
+mod format;
 pub(crate) mod holds;
 pub(crate) mod invariants;
 pub(crate) mod marks;

@@ -13,7 +13,11 @@ impl LogEntry {
 
     /// One entry for two of one LSN, from partitions that become one.
     pub(super) fn join(&mut self, other: LogEntry) {
-        self.timestamp_ms = self.timestamp_ms.max(other.timestamp_ms);
+        self.time = self.time.max(other.time);
+        self.due = self.due.zip(other.due).map(|(own, other)| own.min(other));
+        if self.origin != other.origin {
+            self.origin = 0;
+        }
         self.operations.extend(other.operations);
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use shardlake_model::Result;
 use shardlake_routing::KeyRange;
-use shardlake_stdx::Clock;
+use shardlake_stdx::{Clock, Timestamp};
 use shardlake_storage::Batch;
 
 use super::catch_up::Pace;
@@ -78,7 +78,7 @@ impl Relocation {
         let last = positions.copied().max().unwrap_or(0);
         for target in &self.targets {
             let lsn = if self.has_bug(SeededBug::LsnRestarts) { 1 } else { last + 1 };
-            let first = LogEntry { timestamp_ms, counters: target.state.counters, operations: Vec::new() };
+            let first = LogEntry::new(Timestamp(timestamp_ms), target.state.counters, Vec::new());
             let mut batch = Batch::new();
             batch.put(keys::log_key(target.uid(), lsn), first.encode());
             batch.put(keys::log_marks_key(target.uid()), self.marks_of(target, last).encode());

@@ -167,8 +167,8 @@ async fn look(core: &Core, snapshot: &Snapshot, after: u64, to: u64, oldest_kept
         let (mut together, mut operations) = (Vec::new(), 0);
         for (key, value) in rows {
             let (_, entry) = logged(&key, &value)?;
-            if entry.timestamp_ms > oldest_kept_ms {
-                step.too_young_ms = Some(entry.timestamp_ms);
+            if entry.timestamp_ms() > oldest_kept_ms {
+                step.too_young_ms = Some(entry.timestamp_ms());
                 look_at_all(core, snapshot, &mut step, together).await?;
                 return Ok(step);
             }

@@ -457,7 +457,10 @@ impl<'a> Transaction<'a> {
         if let Some(old) = old.filter(|old| self.keeps(kind, old.lsn())) {
             self.write(keys::version_key(self.input.origin.uid, key, old.lsn()), Some(old.record_bytes()));
         }
-        self.outcome.operations.push(LogOperation { kind, ordinal, previous_lsn, key: key.to_vec() });
+        // A transaction of several steps may replace an item by one that has another ordinal.
+        let ended_ordinal = old.map(|old| old.envelope().ordinal).filter(|ended| *ended != ordinal);
+        let operation = LogOperation::new(kind, ordinal, previous_lsn, key);
+        self.outcome.operations.push(LogOperation { ended_ordinal, ..operation });
     }
 
     /// Whether a version is kept that ends.
@@ -539,11 +542,8 @@ impl<'a> Transaction<'a> {
 
     fn planned(mut self) -> PlannedCommit {
         assert!(self.input.base.is_none(), "the end of a transaction commits its steps together");
-        let entry = LogEntry {
-            timestamp_ms: self.input.time.milliseconds(),
-            counters: self.state.counters,
-            operations: entry::net(std::mem::take(&mut self.outcome.operations), self.input.lsn),
-        };
+        let operations = entry::net(std::mem::take(&mut self.outcome.operations), self.input.lsn);
+        let entry = LogEntry::new(self.input.time, self.state.counters, operations);
         for (place, by) in &self.state.index.counts {
             let counted = &self.input.maintained.counted[*place];
             if let Some(count) = counted.after(*by) {
