@@ -188,7 +188,9 @@ mod tests {
 
     /// The item under each key after operations: its ordinal; and ordinals and LSNs of the versions from before
     /// that ended.
-    fn replayed(operations: &[LogOperation], lsn: u64) -> (BTreeMap<Vec<u8>, u64>, BTreeSet<(u64, u64)>) {
+    type Replayed = (BTreeMap<Vec<u8>, u64>, BTreeSet<(u64, u64)>);
+
+    fn replayed(operations: &[LogOperation], lsn: u64) -> Replayed {
         let (mut items, mut ended) = (BTreeMap::new(), BTreeSet::new());
         for LogOperation { kind, ordinal, ended_ordinal, previous_lsn, key, .. } in operations {
             if *previous_lsn > 0 && *previous_lsn != lsn {
