@@ -253,7 +253,8 @@ fn table<'r>(reports: impl Iterator<Item = &'r Value>) -> String {
         let figures = &report["figures"];
         let percent = report["percent"].as_u64().map(|percent| format!(" {percent} %"));
         let (size, json_size) = (number(&figures["sizeBytes"]), number(&figures["jsonBytes"]));
-        let share = if json_size == 0 { "-".to_owned() } else { format!("{} %", size * 100 / json_size) };
+        let share = (size * 100).checked_div(json_size);
+        let share = share.map_or_else(|| "-".to_owned(), |percent| format!("{percent} %"));
         rows.push([
             format!("{}/{}", text(&report["database"]), text(&report["container"])),
             format!("{}{}", text(&report["state"]), percent.unwrap_or_default()),

@@ -138,9 +138,9 @@ impl World {
         let page = self.fixture.account.items().changes(&self.container, 0, &full, last_seen, 10_000).await;
         for (lsn, entry) in page.expect("a page").entries {
             assert!(
-                entry.timestamp_ms >= seen_before.milliseconds(),
+                entry.timestamp_ms() >= seen_before.milliseconds(),
                 "{what}: commit {lsn} of {} came after {seen_before:?} was told, which named all before it seen",
-                entry.timestamp_ms
+                entry.timestamp_ms()
             );
         }
         self.fixture.clock.advance(Duration::from_millis(7));
