@@ -139,6 +139,8 @@ impl AnalyticalMode {
 mod tests {
     use super::*;
 
+    type Edit = fn(&mut AnalyticalSettings);
+
     fn settings(edit: impl FnOnce(&mut AnalyticalSettings)) -> Result<()> {
         let mut settings = AnalyticalSettings::default();
         edit(&mut settings);
@@ -150,7 +152,7 @@ mod tests {
         assert!(settings(|_| {}).is_ok());
         assert!(settings(|settings| settings.cluster_by = vec!["/a".into(), "/b/c".into()]).is_ok());
         assert!(settings(|settings| settings.lag_seconds = Some(3600)).is_ok());
-        let refused: [(&str, fn(&mut AnalyticalSettings)); 6] = [
+        let refused: [(&str, Edit); 6] = [
             ("clusterBy", |settings| settings.cluster_by = vec!["/a".into(); 5]),
             ("clusterBy", |settings| settings.cluster_by = vec!["a".into()]),
             ("exclude", |settings| settings.exclude = vec!["/".into()]),

@@ -144,6 +144,7 @@ impl Applied<'_> {
     }
 
     fn apply(&mut self, table: &mut Table, after: u64, change: LogChange) -> Result<(), StepError> {
+        assert!(change.lsn > after, "a round has the changes after its position");
         let is_copied = change.previous_lsn > 0 && change.previous_lsn <= after;
         match change.kind {
             ChangeKind::Create | ChangeKind::Replace | ChangeKind::Delete => {

@@ -39,6 +39,7 @@ impl Tracked {
 
     /// The position is durable: the log before it is not needed any more.
     pub fn move_hold(&self, router: &Serving, places: &[Place]) -> Result<(), StepError> {
+        assert!(!places.is_empty(), "a followed table has a position");
         router.move_hold(self.rid, self.holder(), hold_position(places)?);
         Ok(())
     }

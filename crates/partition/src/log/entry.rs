@@ -126,7 +126,7 @@ impl LogOperation {
             (true, false) => ChangeKind::Delete,
         };
         let before = self.ended_ordinal.unwrap_or(self.ordinal);
-        // The ordinal of the existing item, or else of the one that existed before.
+        // The ordinal of the existing item, or else of the former one.
         let ordinal = if exists { later.ordinal } else { before };
         let ended_ordinal = Some(before).filter(|before| existed && *before != ordinal);
         Some(LogOperation { kind, ordinal, ended_ordinal, ..self })

@@ -457,7 +457,7 @@ impl<'a> Transaction<'a> {
         if let Some(old) = old.filter(|old| self.keeps(kind, old.lsn())) {
             self.write(keys::version_key(self.input.origin.uid, key, old.lsn()), Some(old.record_bytes()));
         }
-        // A transaction of several steps may replace an item by one that has another ordinal.
+        // A transaction of several steps may replace an item by another, whose ordinal differs.
         let ended_ordinal = old.map(|old| old.envelope().ordinal).filter(|ended| *ended != ordinal);
         let operation = LogOperation::new(kind, ordinal, previous_lsn, key);
         self.outcome.operations.push(LogOperation { ended_ordinal, ..operation });
