@@ -35,6 +35,11 @@ const IN_NO_TABLE: &[&str] = &[
     "ranges_being_split",
     // It waits for earlier writes and changes nothing.
     "flush",
+    // Each is one change of the catalog, as those of the table.
+    "forget_analytical",
+    "pause_analytical",
+    "rebuild_analytical",
+    "set_analytical",
     // Steps of operations that the tables name, or of the MongoDB API, whose commands have tests of their own.
     "batch_with",
     "create_all",
