@@ -22,6 +22,10 @@ pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
 }
 
 fn run_readers(python: &Path) -> Outcome<SuiteResult> {
+    // The build of all tests makes examples as tests alone.
+    let mut build = project::cargo();
+    build.args(["build", "--locked", "--package", "shardlake-analytical-table", "--example", "write_tables"]);
+    run_to_end(build.current_dir(project::root()))?;
     let folder = tempfile::TempDir::with_prefix("shardlake-tables-")?;
     let program = project::target_directory().join("debug/examples/write_tables");
     run_to_end(Command::new(&program).arg(folder.path()).arg(SEEDS))?;
