@@ -16,6 +16,8 @@ pub enum SeededBug {
     PositionBeforeRows,
     /// A restarted follower goes on at the end of the log, without the rows.
     RestartAhead,
+    /// A step panics.
+    Panic,
 }
 
 /// Hooks of one server's followers. Clones are the same hooks.

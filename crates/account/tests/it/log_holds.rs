@@ -1,4 +1,4 @@
-//! Holds on change logs: a follower that is stopped misses nothing, within bounds, whatever becomes of
+//! Holds on change logs: a follower that is stopped misses nothing, within bounds, through changes of
 //! partitions and of the process.
 
 use std::collections::BTreeMap;

@@ -40,9 +40,11 @@ mod upkeep;
 mod verify;
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures::FutureExt;
 use shardlake_model::{ContainerRid, Error, Result};
 use tokio::runtime::Handle;
 
@@ -115,7 +117,11 @@ impl Followers {
         };
         match next.due().saturating_sub(now) {
             Duration::ZERO => {
-                next.step(state, server).await;
+                // A broken invariant ends the table that it concerns, not the thread of all tables.
+                let stepped = AssertUnwindSafe(next.step(state, server)).catch_unwind().await;
+                if stepped.is_err() {
+                    next.give_up(state.resources.router());
+                }
                 Duration::ZERO
             }
             early => early,

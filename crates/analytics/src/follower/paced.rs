@@ -33,8 +33,8 @@ impl Pace {
         paid_until.saturating_sub(now).saturating_sub(BURST)
     }
 
-    /// Pauses this thread, which is the follower's own, where the rate asks for it. Real time decides, whatever the clock of
-    /// the account is: it is about a disk.
+    /// Pauses this thread, which is the follower's own, where the rate asks for it. Real time decides and not the clock of
+    /// the account: it is about a disk.
     fn note(&self, bytes: usize) {
         let pause = self.pause_of(bytes, Clock::System.elapsed());
         if !pause.is_zero() {

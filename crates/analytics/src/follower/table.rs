@@ -109,6 +109,19 @@ impl Follower {
         }
     }
 
+    /// Ends the table after a panic in a step; a rebuild begins anew.
+    pub fn give_up(&mut self, router: &Serving) {
+        let reason =
+            "the follower broke off at an invariant that does not hold: see the log, and rebuild the table";
+        tracing::error!(container = %self.tracked.rid, reason, "an analytical table failed");
+        self.opened = None;
+        self.failed = Some((self.tracked.record.generation, reason.to_owned()));
+        self.due = router.clock().elapsed() + IDLE_LOOK;
+        self.set_state(TableState::Failed(reason.to_owned()));
+        let error = ErrorReport { message: reason.to_owned(), time: router.clock().now().seconds() };
+        self.tracked.status.live().last_error = Some(error);
+    }
+
     async fn try_step(&mut self, state: &State, server: &Server) -> Stepped {
         let (router, options) =
             (state.resources.router(), state.options.as_ref().expect("a follower has options"));
@@ -161,6 +174,8 @@ impl Follower {
             }
             return self.swap(step, opened).await;
         }
+        #[cfg(feature = "testing")]
+        assert!(!step.options.hooks.has(crate::testing::SeededBug::Panic), "a test asks for it");
         let serving = opened.serving.as_mut().expect("a table is served or built");
         let order = self.tracked.status.live().orders.take_verification();
         if let Some(order) = order {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use shardlake_account::{AnalyticalSettings, ItemWrite, SplitAt, item_of_json};
 use shardlake_analytics::TableState;
+use shardlake_analytics::testing::SeededBug;
 use shardlake_document::Value;
 use shardlake_model::{ContainerDefinition, Preconditions};
 use shardlake_stdx::{Clock, Random, Timestamp};
@@ -302,6 +303,27 @@ async fn a_closed_table_goes_on_where_it_stopped() {
     fixture.container(400).await;
     fill(&fixture, 0..3).await;
     fixture.assert_level().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_ends_the_table_and_not_the_thread() {
+    let fixture = Fixture::new().await;
+    let container = fixture.container(400).await;
+    fill(&fixture, 0..5).await;
+    fixture.level().await;
+    fixture.hooks.seed(SeededBug::Panic);
+    let reason =
+        eventually("the table fails", async || fixture.report().await.state.reason().map(str::to_owned))
+            .await;
+    assert!(reason.contains("rebuild"), "{reason}");
+    assert_eq!(fixture.rows().len(), 5, "its last version stays readable");
+    // The thread goes on: it refuses the order of a failed table.
+    let number = fixture.analytics.compact(container.container().rid, false).expect("asked");
+    let done = eventually("the order ends", async || {
+        fixture.report().await.orders.into_iter().find(|order| order.number >= number)
+    })
+    .await;
+    assert!(!done.is_right && done.outcome.contains("failed"), "{done:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
