@@ -22,6 +22,8 @@ pub enum TableError {
     VersionGone { version: u64 },
     /// It is unknown whether the last commit took place: open the table again.
     Unsure,
+    /// The job was stopped between two of its pieces.
+    Stopped,
 }
 
 impl TableError {
@@ -49,6 +51,7 @@ impl fmt::Display for TableError {
             TableError::Unsure => {
                 f.write_str("it is unknown whether the last commit took place; open the table again")
             }
+            TableError::Stopped => f.write_str("the job was stopped"),
         }
     }
 }

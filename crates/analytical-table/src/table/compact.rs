@@ -48,6 +48,9 @@ struct Moved {
     row: u32,
 }
 
+/// Called between two pieces of a job.
+pub type Between<'b> = dyn FnMut() -> Result<(), TableError> + 'b;
+
 /// Which files are compacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompactionKind {
@@ -122,14 +125,21 @@ impl CompactionJob {
 
     /// Reads the files, sorts their live rows and writes them.
     pub fn run(&self) -> Result<Compacted, TableError> {
+        self.run_in_pieces(&mut || Ok(()))
+    }
+
+    /// The same. `between` is called after each piece of some milliseconds; its error ends the job.
+    pub fn run_in_pieces(&self, between: &mut Between<'_>) -> Result<Compacted, TableError> {
         for file in &self.inputs {
             self.files.verify(file)?;
+            between()?;
         }
         let (mut batches, mut sources) = (Vec::new(), Vec::new());
         for live in LiveRows::of_files(&self.files, self.inputs.iter().cloned()) {
             let live = live?;
             batches.push(live.batch);
             sources.push((live.path, live.rows));
+            between()?;
         }
         let table = self.schema.arrow();
         let schema = columns::present(&table, &batches);
@@ -141,7 +151,7 @@ impl CompactionJob {
         let mut compacted =
             Compacted { inputs: self.inputs.clone(), outputs: Vec::new(), moves: BTreeMap::new() };
         for part in self.parts(&order) {
-            self.write(&table, &aligned, &sources, part, &mut compacted)?;
+            self.write(&table, &aligned, &sources, part, between, &mut compacted)?;
         }
         let written: u64 = compacted.outputs.iter().map(DataFile::rows).sum();
         let live: u64 = self.inputs.iter().map(DataFile::live_rows).sum();
@@ -160,10 +170,12 @@ impl CompactionJob {
         batches: &[RecordBatch],
         sources: &[(Arc<str>, Vec<u32>)],
         order: &[(usize, usize)],
+        between: &mut Between<'_>,
         compacted: &mut Compacted,
     ) -> Result<(), TableError> {
         let all: Vec<&RecordBatch> = batches.iter().collect();
         let sorted = order.chunks(BATCH_ROWS).map(|rows| {
+            between()?;
             interleave_record_batch(&all, rows).map_err(|error| TableError::damaged("a data file", error))
         });
         let file = self.files.write_all(table, &batches[0].schema(), sorted, &self.span, self.time)?;

@@ -27,7 +27,7 @@ use crate::store::TableStore;
 use core::Core;
 use round::Round;
 
-pub use compact::{Compacted, CompactionJob, CompactionKind};
+pub use compact::{Between, Compacted, CompactionJob, CompactionKind};
 pub use export::{ExportFormat, ExportOptions, Exported};
 pub use find::Ended;
 pub use options::{Commit, Location, Sizes, TableFolders, TableOptions};

@@ -12,6 +12,7 @@ use arrow_select::interleave::interleave_record_batch;
 use shardlake_document::Body;
 
 use super::columns;
+use super::compact::Between;
 use super::core::{Core, Edit};
 use super::files::Files;
 use super::options::Commit;
@@ -73,19 +74,27 @@ fn affected(
 impl WideningJob {
     /// Reads and writes the files.
     pub fn run(&self) -> Result<Widened, TableError> {
+        self.run_in_pieces(&mut || Ok(()))
+    }
+
+    /// The same. `between` is called after each piece of some milliseconds; its error ends the job.
+    pub fn run_in_pieces(&self, between: &mut Between<'_>) -> Result<Widened, TableError> {
         let paths = self.paths.clone();
         let mut outputs = BTreeMap::new();
         for file in &self.inputs {
             if !is_exact_in(&self.files, &self.before, file, &self.paths)? {
                 return Ok(Widened { paths, outputs: None });
             }
-            outputs.insert(file.path.clone(), self.rewrite(file)?);
+            outputs.insert(file.path.clone(), self.rewrite(file, between)?);
         }
         Ok(Widened { paths, outputs: Some(outputs) })
     }
 
-    fn rewrite(&self, file: &DataFile) -> Result<DataFile, TableError> {
-        let batches = self.files.read(file)?.map(|batch| self.widened(&batch?));
+    fn rewrite(&self, file: &DataFile, between: &mut Between<'_>) -> Result<DataFile, TableError> {
+        let batches = self.files.read(file)?.map(|batch| {
+            between()?;
+            self.widened(&batch?)
+        });
         let batches = batches.collect::<Result<Vec<_>, _>>()?;
         let new = self.files.write(&self.after.arrow(), &batches, &file.span, self.time)?;
         assert_eq!(new.rows(), file.rows(), "a rewritten file has the same rows");
