@@ -85,6 +85,7 @@ pub use script_handle::{ScriptSegment, find_script};
 pub use serving::ServingOptions;
 /// Definitions in force, and recently ended containers.
 pub use shardlake_catalog::{Definitions, EndedContainer};
+pub use shardlake_storage::PacedWork;
 pub use shards::{SHARDS_MAX, Shards};
 pub use strays::{NumbersOnShard, known_partitions};
 pub use throughput::{CapacityMode, Enforcement, ThroughputReport, ThroughputRules};

@@ -24,8 +24,8 @@ const ROWS_ALONE: usize = 1024;
 /// Threads that one piece of work occupies: one hands rows over, another writes them in about the
 /// same time.
 const THREADS_OF_A_WORK: u32 = 2;
-/// Longest rest on a thread of its own, in times of the work: one eighth of the time, not one
-/// thirty-second.
+/// Longest rest on a thread of its own, in times of the work, where the work names no other: one
+/// eighth of the time, not one thirty-second.
 const OWN_RESTS_MAX: u32 = 7;
 
 /// Foreground latency of the clients of one shard.
@@ -86,6 +86,8 @@ pub struct PacedWork {
     since: Duration,
     /// Processor time of this thread at `since`, where processor time is the measure of work.
     processor_since: Option<Duration>,
+    /// Longest rest of such a work, in times of a piece.
+    rests_max: u32,
     /// Microseconds of rest that are due for pieces done; less than none where the last rest took longer than it should.
     owed_us: i64,
 }
@@ -96,7 +98,7 @@ impl PacedWork {
         shards.dedup_by(|one, other| Arc::ptr_eq(one, other));
         shards.iter().for_each(|shard| shard.begin());
         let since = Clock::System.elapsed();
-        PacedWork { shards, patience, since, processor_since: None, owed_us: 0 }
+        PacedWork { shards, patience, since, processor_since: None, rests_max: OWN_RESTS_MAX, owed_us: 0 }
     }
 
     /// On a thread of its own and of low priority, time without a processor is no work that clients
@@ -105,6 +107,12 @@ impl PacedWork {
     /// work.
     pub fn on_its_own_thread(mut self) -> PacedWork {
         self.processor_since = thread_processor_time();
+        self
+    }
+
+    /// The same, for work that may fall behind: it rests at most so many times as long as it works.
+    pub fn resting_at_most(mut self, times: u32) -> PacedWork {
+        self.rests_max = times;
         self
     }
 
@@ -127,15 +135,20 @@ impl PacedWork {
         if is_alone { ROWS_ALONE } else { ROWS_BESIDE_CLIENTS }
     }
 
-    /// Called between two pieces: rests for as long as the clients of the busiest shard need.
+    /// The rest after a piece: as long as the clients of the busiest shard need.
+    fn rest_after(&self, now: Duration, worked: Duration) -> Duration {
+        let rest = |shard: &Arc<Foreground>| shard.current(now).rest_after(now, worked, self.patience);
+        let rest = self.shards.iter().map(rest).max().unwrap_or_default();
+        match self.processor_since {
+            Some(_) => rest.min(worked * self.rests_max),
+            None => rest,
+        }
+    }
+
+    /// Called between two pieces: rests.
     pub async fn pause(&mut self) {
         let now = Clock::System.elapsed();
-        let worked = self.worked(now);
-        let rest = |shard: &Arc<Foreground>| shard.current(now).rest_after(now, worked, self.patience);
-        let mut rest = self.shards.iter().map(rest).max().unwrap_or_default();
-        if self.processor_since.is_some() {
-            rest = rest.min(worked * OWN_RESTS_MAX);
-        }
+        let rest = self.rest_after(now, self.worked(now));
         self.owed_us += rest.as_micros() as i64;
         if self.owed_us >= REST_LEAST_US {
             let before = Clock::System.elapsed();
@@ -180,5 +193,27 @@ mod tests {
             assert!(alone.worked(alone.since + hour) < hour / 2);
         }
         assert_eq!(alone.worked(alone.since), Duration::ZERO);
+    }
+
+    #[test]
+    fn work_that_may_fall_behind_rests_less() {
+        let shard = Arc::new(Foreground::default());
+        let work =
+            |times| PacedWork::begin(vec![shard.clone()], 1).on_its_own_thread().resting_at_most(times);
+        let (usual, slow) = (Duration::from_micros(300), Duration::from_millis(50));
+        let piece = Duration::from_millis(10);
+        let mut now = Clock::System.elapsed();
+        let patient = work(9);
+        for _ in 0..1000 {
+            now += Duration::from_millis(25);
+            shard.pacer().note(now, usual, false);
+            shard.pacer().note(now, slow, true);
+            patient.rest_after(now, piece);
+        }
+        if patient.processor_since.is_some() {
+            assert_eq!(patient.rest_after(now, piece), piece * 9, "clients feel each piece");
+            assert_eq!(work(3).rest_after(now, piece), piece * 3);
+            assert_eq!(work(1).rest_after(now, piece), piece);
+        }
     }
 }
