@@ -23,11 +23,13 @@ pub async fn step(follower: &Tracked, step: &Step<'_>, table: &mut Table, gap: &
     let mut round = partition.hosted().partition().items_round(&part, CHUNK_ITEMS).await?;
     let now = step.now_ms();
     let mut rows = Rows::of(follower.rid);
+    let mut rests = step.rests(now);
     table.begin(span_of(&part), now)?;
     while let Some(page) = round.next_page().await? {
         for item in page {
             rows.push(table, item.record)?;
         }
+        rests.pause().await;
     }
     rows.flush(table)?;
     let covered = round.covered().unwrap_or(part);

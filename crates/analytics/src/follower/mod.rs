@@ -13,11 +13,13 @@
 //! | `table.rs` | the follower of one container: its step, its failures |
 //! | `folders.rs` | the files of a table: options, opening, deleting |
 //! | `paced.rs` | writing no faster than allowed |
+//! | `rests.rs` | rests for the sake of requests |
 //! | `places.rs` | the position: parts of the hash space, divided and joined with the partitions |
 //! | `rows.rs` | stored items as rows |
 //! | `copy.rs` | the first copy, and the copies of rebuilds |
 //! | `round.rs` | changes of the log as rows and ended rows |
 //! | `upkeep.rs` | retention, compaction, vacuum |
+//! | `rewrite.rs` | the thread of compaction and widening |
 //! | `columns.rs` | columns as people write them |
 //! | `history.rs` | rows without an item |
 //! | `verify.rs` | every item against its row |
@@ -31,6 +33,8 @@ mod folders;
 mod history;
 mod paced;
 mod places;
+mod rests;
+mod rewrite;
 mod round;
 mod rows;
 mod step;
@@ -50,6 +54,7 @@ use tokio::runtime::Handle;
 
 use crate::State;
 use paced::Pace;
+use rewrite::Rewrites;
 use step::Server;
 use table::Follower;
 
@@ -59,7 +64,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Starts the thread. It ends once the account is dropped or closes.
 pub(crate) fn start(state: &Arc<State>) -> Result<()> {
     let rate = state.options.as_ref().expect("a follower has options").write_rate;
-    let server = Server { runtime: Handle::current(), pace: Arc::new(Pace::new(rate)) };
+    let pace = Arc::new(Pace::new(rate));
+    let server = Server { runtime: Handle::current(), pace, rewrites: Rewrites::default() };
     let state = Arc::downgrade(state);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime =
@@ -112,10 +118,10 @@ impl Followers {
     async fn step(&mut self, state: &Arc<State>, server: &Server) -> Duration {
         self.follow_catalog(state).await;
         let now = state.resources.router().clock().elapsed();
-        let Some(next) = self.by_container.values_mut().min_by_key(|follower| follower.due()) else {
+        let Some(next) = self.by_container.values_mut().min_by_key(|follower| follower.due(server)) else {
             return LOOK_EVERY;
         };
-        match next.due().saturating_sub(now) {
+        match next.due(server).saturating_sub(now) {
             Duration::ZERO => {
                 // A broken invariant ends the table that it concerns, not the thread of all tables.
                 let stepped = AssertUnwindSafe(next.step(state, server)).catch_unwind().await;

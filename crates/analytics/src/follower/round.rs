@@ -16,6 +16,7 @@ use shardlake_analytical_table::table::{Commit, Ended, Table};
 use shardlake_partition::{ChangeKind, Image, Images, LogChange, Round, RoundError};
 
 use super::places::{self, span_of};
+use super::rests::Rests;
 use super::rows::Rows;
 use super::step::{Step, StepError};
 use super::tracked::Tracked;
@@ -40,8 +41,14 @@ pub async fn step(follower: &Tracked, step: &Step<'_>, table: &mut Table) -> Res
     if !parts.iter().any(|(partition, _, place)| is_behind(place.lsn, partition.durable_lsn())) {
         return Ok(Outcome { is_level: true });
     }
-    let mut applied =
-        Applied { options: step.options, rows: Rows::of(follower.rid), operations: 0, lost_history: 0 };
+    let oldest = parts.iter().map(|(_, _, place)| place.read_at).min().unwrap_or(now);
+    let mut applied = Applied {
+        options: step.options,
+        rows: Rows::of(follower.rid),
+        rests: step.rests(oldest),
+        operations: 0,
+        lost_history: 0,
+    };
     let (mut places, mut views, mut is_level) = (Vec::with_capacity(parts.len()), Vec::new(), true);
     let mut is_begun = false;
     for (partition, range, place) in parts {
@@ -65,6 +72,7 @@ pub async fn step(follower: &Tracked, step: &Step<'_>, table: &mut Table) -> Res
         is_begun = true;
         let round = partition.hosted().partition().log_round(&range, place.lsn).await.map_err(apart)?;
         let mut round = round.with(Images::Latest);
+        applied.rests.note_view();
         applied.take(table, &mut round).await?;
         places.push(Place { span, lsn: round.upto(), ..places::read(place, now) });
         views.push(round);
@@ -127,6 +135,7 @@ fn is_forgotten(_: &AnalyticsOptions, _: ChangeKind) -> bool {
 struct Applied<'s> {
     options: &'s AnalyticsOptions,
     rows: Rows,
+    rests: Rests,
     operations: u64,
     lost_history: u64,
 }
@@ -139,6 +148,7 @@ impl Applied<'_> {
                 self.operations += 1;
                 self.apply(table, after, change)?;
             }
+            self.rests.pause().await;
         }
         Ok(())
     }

@@ -9,6 +9,8 @@ use shardlake_router::{ContainerEntry, Serving};
 use tokio::runtime::Handle;
 
 use super::paced::Pace;
+use super::rests::Rests;
+use super::rewrite::Rewrites;
 use super::rows::RowsError;
 use crate::AnalyticsOptions;
 
@@ -18,6 +20,7 @@ pub struct Server {
     pub runtime: Handle,
     /// Of all tables together.
     pub pace: Arc<Pace>,
+    pub rewrites: Rewrites,
 }
 
 impl Server {
@@ -42,6 +45,12 @@ impl Step<'_> {
     /// Milliseconds since 1970.
     pub fn now_ms(&self) -> i64 {
         self.router.clock().now().milliseconds() as i64
+    }
+
+    /// The rests of this step, for a table that was last level at this time, in milliseconds since 1970.
+    pub fn rests(&self, level_ms: i64) -> Rests {
+        let behind = u64::try_from(self.now_ms() - level_ms).unwrap_or(0);
+        Rests::begin(self.router, Duration::from_millis(behind))
     }
 }
 

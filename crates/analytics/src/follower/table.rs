@@ -11,6 +11,7 @@ use shardlake_model::{ContainerRid, Error, ErrorKind};
 use shardlake_router::Serving;
 use shardlake_stdx::thread_processor_time;
 
+use super::rewrite::Rewrite;
 use super::step::{Server, Step, StepError, Stepped};
 use super::tracked::{Tracked, hold_position};
 use super::{columns, copy, folders, history, places, round, upkeep, verify};
@@ -43,6 +44,8 @@ pub struct Opened {
     pub serving: Option<Table>,
     /// The generation that is being built.
     pub building: Option<Table>,
+    /// Files of `serving` that are written anew.
+    pub rewrite: Option<Rewrite>,
 }
 
 impl Follower {
@@ -52,17 +55,23 @@ impl Follower {
         record: Arc<AnalyticalRecord>,
         status: Arc<Status>,
     ) -> Follower {
-        let tracked = Tracked { rid, names, record, status, retained: None, vacuumed: None };
+        let tracked = Tracked { rid, names, record, status, retained: None, vacuumed: None, order: None };
         Follower { tracked, opened: None, due: Duration::ZERO, retry: RETRY_FIRST, failed: None }
     }
 
-    /// Orders are carried out at once, unless the last step failed.
-    pub fn due(&self) -> Duration {
-        let is_hindered = self.retry > RETRY_FIRST;
-        match is_hindered || self.tracked.status.live().orders.is_empty() {
-            true => self.due,
-            false => Duration::ZERO,
-        }
+    /// Orders are carried out at once, unless the last step failed or files are written anew. New files are committed at once.
+    pub fn due(&self, server: &Server) -> Duration {
+        let rewrite = self.opened.as_ref().and_then(|opened| opened.rewrite.as_ref());
+        let is_finished = rewrite.is_some_and(Rewrite::is_finished);
+        let is_free = self.retry == RETRY_FIRST && rewrite.is_none() && server.rewrites.are_free();
+        let is_asked = is_free && !self.tracked.status.live().orders.is_empty();
+        if is_finished || is_asked { Duration::ZERO } else { self.due }
+    }
+
+    /// Closes the files. They are opened again by the next step.
+    fn close_files(&mut self) {
+        self.opened = None;
+        self.tracked.put_back_order();
     }
 
     /// Takes a changed record: settings, a pause, another generation.
@@ -79,7 +88,7 @@ impl Follower {
         }
         self.tracked.record = record.clone();
         // Options are read when files are opened.
-        self.opened = None;
+        self.close_files();
         self.due = Duration::ZERO;
     }
 
@@ -114,7 +123,7 @@ impl Follower {
         let reason =
             "the follower broke off at an invariant that does not hold: see the log, and rebuild the table";
         tracing::error!(container = %self.tracked.rid, reason, "an analytical table failed");
-        self.opened = None;
+        self.close_files();
         self.failed = Some((self.tracked.record.generation, reason.to_owned()));
         self.due = router.clock().elapsed() + IDLE_LOOK;
         self.set_state(TableState::Failed(reason.to_owned()));
@@ -151,9 +160,12 @@ impl Follower {
         };
         let stepped = self.step_of(&step, &mut opened).await;
         // After a failure the files are opened anew: the state in memory may be ahead of them.
-        if stepped.is_ok() {
-            self.show(&opened);
-            self.opened = Some(opened);
+        match stepped {
+            Ok(_) => {
+                self.show(&opened);
+                self.opened = Some(opened);
+            }
+            Err(_) => self.tracked.put_back_order(),
         }
         stepped
     }
@@ -186,7 +198,7 @@ impl Follower {
             return compared.map(|()| Duration::ZERO);
         }
         let round = round::step(&self.tracked, step, serving).await?;
-        upkeep::step(&mut self.tracked, step, serving)?;
+        upkeep::step(&mut self.tracked, step, serving, &mut opened.rewrite)?;
         self.show(opened);
         self.set_state(TableState::Following);
         Ok(if round.is_level { self.lag(step) } else { Duration::ZERO })
@@ -243,7 +255,7 @@ impl Follower {
         if is_current {
             self.release_former(step).await?;
             self.hold(step, serving.as_ref().expect("just seen").places()).await?;
-            return Ok(Opened { folders, serving, building: None });
+            return Ok(Opened { folders, serving, building: None, rewrite: None });
         }
         let building = match Table::open(&folders, Location::Building(generation), options.clone())? {
             Some(building) => {
@@ -260,7 +272,7 @@ impl Follower {
                 Table::create(&folders, Location::Building(generation), generation, options, &commit)?
             }
         };
-        Ok(Opened { folders, serving, building: Some(building) })
+        Ok(Opened { folders, serving, building: Some(building), rewrite: None })
     }
 
     /// Makes sure that the log is kept from the table's position on.
@@ -295,6 +307,7 @@ impl Follower {
         let commit =
             Commit { places: building.places().to_vec(), state: "following".into(), time: step.now_ms() };
         let generation = self.tracked.record.generation;
+        opened.rewrite = None;
         opened.serving = Some(building.swap(&opened.folders, &commit)?);
         // A copy has items that are past the analytical time to live.
         self.tracked.retained = None;
@@ -321,8 +334,8 @@ impl Follower {
         let (router, options) =
             (state.resources.router(), state.options.as_ref().expect("a follower has options"));
         self.set_state(TableState::Closed);
+        self.close_files();
         self.refuse_orders(router, "the table is closed: set analyticalStorageTtl first");
-        self.opened = None;
         let holder = Holder::Analytics(self.tracked.record.generation);
         if router.hold_state(self.tracked.rid, holder).is_some() {
             let (router, rid) = (router.clone(), self.tracked.rid);

@@ -25,11 +25,29 @@ pub struct Tracked {
     /// When the parts of the upkeep ran last, in terms of the clock's elapsed time.
     pub retained: Option<Duration>,
     pub vacuumed: Option<Duration>,
+    /// The compaction that an operator asked for and that is under way.
+    pub order: Option<Order>,
+}
+
+/// A compaction that was asked for.
+pub struct Order {
+    pub number: u64,
+    /// Whether every file with a deletion vector is rewritten.
+    pub purge: bool,
+    /// Files that were rewritten so far.
+    pub files: usize,
 }
 
 impl Tracked {
     pub fn count_commit(&self, reason: &str) {
         *self.status.live().counts.commits.entry(reason.to_owned()).or_default() += 1;
+    }
+
+    /// The files are closed: an order that is under way begins again.
+    pub fn put_back_order(&mut self) {
+        if let Some(order) = self.order.take() {
+            self.status.live().orders.put_back_compaction((order.number, order.purge));
+        }
     }
 
     /// The hold of the generation that is asked for.

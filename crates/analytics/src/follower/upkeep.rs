@@ -4,17 +4,24 @@ use std::time::Duration;
 
 use shardlake_analytical_table::log::Span;
 use shardlake_analytical_table::table::{Commit, CompactionKind, Table};
+use shardlake_model::Error;
 
 use super::places::span_of;
+use super::rewrite::{Job, Rewrite};
 use super::round::RETAINED;
 use super::step::{Step, StepError};
-use super::tracked::Tracked;
+use super::tracked::{Order, Tracked};
 use crate::report::OrderReport;
 
 const RETENTION_EVERY: Duration = Duration::from_secs(60);
 const VACUUM_EVERY: Duration = Duration::from_secs(60 * 60);
 
-pub fn step(follower: &mut Tracked, step: &Step<'_>, table: &mut Table) -> Result<(), StepError> {
+pub fn step(
+    follower: &mut Tracked,
+    step: &Step<'_>,
+    table: &mut Table,
+    rewriting: &mut Option<Rewrite>,
+) -> Result<(), StepError> {
     let now = step.router.clock().elapsed();
     let is_due =
         |last: Option<Duration>, every: Duration| last.is_none_or(|last| now.saturating_sub(last) >= every);
@@ -22,43 +29,18 @@ pub fn step(follower: &mut Tracked, step: &Step<'_>, table: &mut Table) -> Resul
         retain(follower, step, table)?;
         follower.retained = Some(now);
     }
-    let order = follower.status.live().orders.take_compaction();
-    match order {
-        Some((number, purge)) => {
-            let kind = if purge { CompactionKind::Purge } else { CompactionKind::Full };
-            let mut files = 0;
-            loop {
-                match compact(follower, step, table, kind) {
-                    Ok(Some(joined)) => files += joined,
-                    Ok(None) => break,
-                    Err(error) => {
-                        follower.status.live().orders.put_back_compaction((number, purge));
-                        return Err(error);
-                    }
-                }
-            }
-            let outcome =
-                format!("{files} files were rewritten; the table has {} files", table.status().files);
-            let time = step.router.clock().now().seconds();
-            let report = OrderReport { number, order: "compact", outcome, is_right: true, time };
-            follower.status.live().orders.finish(report);
-        }
-        None => {
-            compact(follower, step, table, CompactionKind::Due)?;
-        }
+    if let Some(finished) = rewriting.take_if(|rewrite| rewrite.is_finished()) {
+        take_over(follower, step, table, finished)?;
     }
-    if !table.status().pending_widenings.is_empty()
-        && let Some(job) = table.plan_widening(step.now_ms())?
-    {
-        let widened = job.run()?;
-        if table.commit_widening(&widened, step.now_ms())?.is_some() {
-            follower.count_commit("widening");
-        }
+    if rewriting.is_some() {
+        return Ok(());
     }
+    // No version names the files of a rewrite yet, so vacuum waits for its end.
     if is_due(follower.vacuumed, VACUUM_EVERY) {
         table.vacuum(None, step.now_ms())?;
         follower.vacuumed = Some(now);
     }
+    *rewriting = begin_next(follower, step, table)?;
     Ok(())
 }
 
@@ -83,19 +65,61 @@ fn retain(follower: &Tracked, step: &Step<'_>, table: &mut Table) -> Result<(), 
     Ok(())
 }
 
-/// One compaction. Returns the files that went into it; `None` where none is due.
-fn compact(
-    follower: &Tracked,
+/// Commits the files of a rewrite.
+fn take_over(
+    follower: &mut Tracked,
     step: &Step<'_>,
     table: &mut Table,
-    kind: CompactionKind,
-) -> Result<Option<usize>, StepError> {
+    finished: Rewrite,
+) -> Result<(), StepError> {
+    let (files, bytes) = (finished.files, finished.bytes);
+    let written = finished.finish()?;
+    if written.commit(table, step.now_ms())? {
+        follower.count_commit(written.reason());
+        follower.status.live().counts.compacted_bytes += bytes;
+        if let Some(order) = &mut follower.order {
+            order.files += files;
+        }
+    }
+    Ok(())
+}
+
+fn begin_next(
+    follower: &mut Tracked,
+    step: &Step<'_>,
+    table: &mut Table,
+) -> Result<Option<Rewrite>, StepError> {
+    let Some(permit) = step.server.rewrites.try_begin() else { return Ok(None) };
+    if follower.order.is_none() {
+        let asked = follower.status.live().orders.take_compaction();
+        follower.order = asked.map(|(number, purge)| Order { number, purge, files: 0 });
+    }
+    let Some(job) = next_job(follower, step, table)? else { return Ok(None) };
+    let started = Rewrite::start(step, permit, job);
+    Ok(Some(started.map_err(|error| Error::internal(format!("no thread for files: {error}")))?))
+}
+
+/// The next rewrite that was asked for or is due. Ends the order that has none left.
+fn next_job(follower: &mut Tracked, step: &Step<'_>, table: &mut Table) -> Result<Option<Job>, StepError> {
     let ranges: Vec<Span> = step.entry.map.iter().map(|partition| span_of(partition.epk_range())).collect();
-    let Some(job) = table.plan_compaction(&ranges, kind, step.now_ms()) else { return Ok(None) };
-    let (files, bytes) = (job.inputs().len(), job.inputs().iter().map(|file| file.size).sum::<u64>());
-    let compacted = job.run()?;
-    table.commit_compaction(&compacted, step.now_ms())?;
-    follower.count_commit("compaction");
-    follower.status.live().counts.compacted_bytes += bytes;
-    Ok(Some(files))
+    let plan = |kind| table.plan_compaction(&ranges, kind, step.now_ms()).map(Job::Compaction);
+    if let Some(order) = follower.order.take() {
+        let kind = if order.purge { CompactionKind::Purge } else { CompactionKind::Full };
+        if let Some(job) = plan(kind) {
+            follower.order = Some(order);
+            return Ok(Some(job));
+        }
+        let outcome =
+            format!("{} files were rewritten; the table has {} files", order.files, table.status().files);
+        let time = step.router.clock().now().seconds();
+        let report = OrderReport { number: order.number, order: "compact", outcome, is_right: true, time };
+        follower.status.live().orders.finish(report);
+    }
+    if let Some(job) = plan(CompactionKind::Due) {
+        return Ok(Some(job));
+    }
+    match table.status().pending_widenings.is_empty() {
+        true => Ok(None),
+        false => Ok(table.plan_widening(step.now_ms())?.map(Job::Widening)),
+    }
 }

@@ -86,9 +86,11 @@ async fn compare(
     // By ordinal and LSN.
     let mut items: BTreeMap<(u64, u64), (u64, u64)> = BTreeMap::new();
     let mut read_to = Vec::new();
+    let mut rests = step.rests(step.now_ms());
     for partition in step.entry.map.iter() {
         let range = partition.epk_range().clone();
         let mut view = partition.hosted().partition().items_round(&range, usize::MAX).await?;
+        rests.note_view();
         while let Some(page) = view.next_page().await? {
             for item in page {
                 let record = Record::decode(&item.record).map_err(|error| {
@@ -101,6 +103,7 @@ async fn compare(
                     items.insert((envelope.ordinal, envelope.lsn), (envelope.timestamp_seconds, content));
                 }
             }
+            rests.pause().await;
         }
         read_to.push((partition.clone(), range, view.upto()));
     }
@@ -119,6 +122,9 @@ async fn compare(
     };
     for live in table.read() {
         let live = live?;
+        // Files are read, and no view.
+        rests.note_view();
+        rests.pause().await;
         let documents = history::documents_of(table, &live)?;
         for row in 0..live.batch.num_rows() {
             let name = history::name_of(&live, row)?;
