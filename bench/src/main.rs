@@ -6,6 +6,8 @@
 //! cost of budgets and of the record of heat. `cargo xtask bench ttl`: effects on clients while
 //! expired items are removed.
 //!
+//! `cargo xtask bench analytics`: tables that follow containers, their lag, and effects on clients.
+//!
 //! `cargo xtask bench heavy`: effects on other clients while items with very many properties are
 //! written.
 //!
@@ -26,6 +28,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)] // their output is their purpose
 
 mod all;
+mod analytics;
 mod cases;
 mod compare;
 mod contender;
@@ -87,6 +90,8 @@ enum Benchmark {
     Feed(FeedOptions),
     /// Clients while expired items are removed
     Ttl(TtlOptions),
+    /// Tables that follow containers, and their effects on clients
+    Analytics(AnalyticsOptions),
     /// Clients while items with very many properties are written
     Heavy(HeavyOptions),
     /// Clients while the MongoDB API is attacked
@@ -269,6 +274,33 @@ pub struct TtlOptions {
 }
 
 #[derive(Debug, Clone, Args)]
+pub struct AnalyticsOptions {
+    /// The release build of the server, with the feature `analytics`
+    #[arg(long)]
+    pub server: std::path::PathBuf,
+    /// Rounds by the clock, of each container
+    #[arg(long, default_value_t = 5)]
+    pub rounds: usize,
+    /// Seconds of each container in a round
+    #[arg(long, default_value_t = 24)]
+    pub seconds: u64,
+    /// Upserts per second
+    #[arg(long, default_value_t = 2000)]
+    pub rate: u64,
+    /// Rounds of as many creates as possible
+    #[arg(long, default_value_t = 3)]
+    pub saturated_rounds: usize,
+    #[arg(long, default_value_t = 20)]
+    pub saturated_seconds: u64,
+    /// Items of the first copy
+    #[arg(long, default_value_t = 1_000_000)]
+    pub items: u64,
+    /// Write the result to this page
+    #[arg(long)]
+    pub publish: Option<std::path::PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
 pub struct HeavyOptions {
     /// The release build of the server
     #[arg(long)]
@@ -369,6 +401,7 @@ fn main() -> Outcome {
         Benchmark::Metering(options) => metering::run(&options),
         Benchmark::Feed(options) => feed::run(&options),
         Benchmark::Ttl(options) => ttl::run(&options),
+        Benchmark::Analytics(options) => analytics::run(&options),
         Benchmark::Heavy(options) => heavy::run(&options),
         Benchmark::Hostile(options) => hostile::run(&options),
         Benchmark::Mongo(options) => mongo::run(&options),

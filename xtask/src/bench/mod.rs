@@ -18,7 +18,7 @@ pub struct Options {
     /// Cargo's profile of both builds [default: quick for `guard`, release otherwise]
     #[arg(long)]
     profile: Option<String>,
-    /// Which benchmark to run: `point`, `query`, `partitions`, `throttle`, `metering`, `feed`, `mongo`, `script`, `ttl`, `heavy`, `hostile`, `store`, `profile`, `compare REVISION`, `guard [REVISION]`, `all [REVISION]`
+    /// Which benchmark to run: `point`, `query`, `partitions`, `throttle`, `metering`, `feed`, `mongo`, `script`, `ttl`, `analytics`, `heavy`, `hostile`, `store`, `profile`, `compare REVISION`, `guard [REVISION]`, `all [REVISION]`
     name: String,
     /// Arguments of that benchmark; `--help` lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -35,8 +35,10 @@ pub fn bench(options: &Options) -> Outcome {
     let mut build = project::cargo();
     build.args(["build", "--profile", profile, "--locked"]);
     build.args(["--package", "shardlake", "--package", "shardlake-bench"]);
-    if options.name == "store" {
-        build.args(["--features", "shardlake/object-storage"]);
+    match options.name.as_str() {
+        "store" => _ = build.args(["--features", "shardlake/object-storage"]),
+        "analytics" => _ = build.args(["--features", "shardlake/analytics"]),
+        _ => {}
     }
     command::run_to_end(build.current_dir(project::root()))?;
     let mut arguments = options.arguments.clone();
