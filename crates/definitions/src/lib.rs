@@ -55,4 +55,9 @@ impl Resources {
     pub fn router(&self) -> &Serving {
         &self.0.router
     }
+
+    /// Whether containers may have analytical stores.
+    pub fn has_analytical_stores(&self) -> bool {
+        matches!(self.0.analytical, AnalyticalMode::On { .. })
+    }
 }

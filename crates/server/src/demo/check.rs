@@ -44,7 +44,7 @@ fn check_in(directory: &Path, python: &str, store: &WebStore) -> Result<ExitCode
     let failed = |error: std::io::Error| format!("the check cannot be prepared: {error}");
     write(&script)?.write_all(SCRIPT.as_bytes()).map_err(failed)?;
     print(store, &mut write(&data_set)?).map_err(failed)?;
-    let server = Server::start(store)?;
+    let server = Server::start(store, &directory.join("analytics"))?;
     let status = Command::new(python)
         .arg(&script)
         .args([&server.endpoint, &server.key])
@@ -62,13 +62,16 @@ struct Server {
 }
 
 impl Server {
-    fn start(store: &WebStore) -> Result<Server, String> {
+    /// Tables lie in a folder: a store in memory has no place for them.
+    fn start(store: &WebStore, tables: &Path) -> Result<Server, String> {
         let program =
             std::env::current_exe().map_err(|error| format!("this program cannot find itself: {error}"))?;
         let mut process = Command::new(program)
             .args(["demo", "webstore", "--durability", "memory", "--listen", "127.0.0.1:0"])
             .args(["--customers", &store.customers.to_string()])
             .args(["--seed-number", &store.seed_number.to_string()])
+            .arg("--analytics-root")
+            .arg(tables)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -14,7 +14,7 @@ use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 use shardlake_account::{Account, ContainerHandle, ItemReply, WriteCommand, item_of_json};
 use shardlake_model::{
-    ErrorKind, KeyComponent, PartitionKey, Preconditions, RequestContext, Result, Script, ScriptDefinition,
+    ContainerDefinition, ErrorKind, KeyComponent, PartitionKey, Preconditions, RequestContext, Result, Script, ScriptDefinition,
     ScriptKind, Throughput,
 };
 
@@ -88,6 +88,10 @@ async fn register(account: &Account, container: &ContainerHandle) -> Result<Arc<
 
 async fn container(account: &Account, container: StoreContainer) -> Result<ContainerHandle> {
     let definition = serde_json::from_value(container.definition()).expect("our own definitions are valid");
+    // Tables for queries over all containers, where this build and its settings have them.
+    let has_table = account.definitions().has_analytical_stores();
+    let definition =
+        ContainerDefinition { analytical_storage_ttl: has_table.then_some(-1), ..definition };
     // Customers are spread over several partitions, so that the one query over all of them has something to fan out to.
     let throughput = (container == CUSTOMER).then_some(Throughput::Manual(30_000));
     Ok(create_missing_container(account, DATABASE, definition, throughput).await?.0)
