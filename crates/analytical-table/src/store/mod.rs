@@ -1,20 +1,25 @@
-//! File storage below tables: whole objects by path, in a folder, in memory, or later in an object
-//! store.
+//! File storage below tables: whole objects by path, in a folder, in an object store (feature
+//! `object-storage`), or in memory.
 //!
 //! Every write is durable when its call returns. Paths are relative, with `/` between folders.
 
 mod faults;
 mod local;
 mod memory;
+#[cfg(feature = "object-storage")]
+mod object;
 
 use std::fmt;
 use std::io::Write;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
 pub use faults::{Fault, Faults, FaultyStore};
 pub use local::LocalStore;
 pub use memory::MemoryStore;
+#[cfg(feature = "object-storage")]
+pub use object::{ObjectTableStore, Patience};
 
 /// Storage of one folder of tables.
 pub trait TableStore: fmt::Debug + Send + Sync {
@@ -40,6 +45,40 @@ pub trait TableStore: fmt::Debug + Send + Sync {
 
     /// Deletes a file; a missing one is no error.
     fn delete(&self, path: &str) -> Result<(), StoreError>;
+}
+
+impl<S: TableStore + ?Sized> TableStore for Arc<S> {
+    fn read(&self, path: &str) -> Result<Bytes, StoreError> {
+        (**self).read(path)
+    }
+
+    fn read_range(&self, path: &str, offset: u64, length: usize) -> Result<Bytes, StoreError> {
+        (**self).read_range(path, offset, length)
+    }
+
+    fn size(&self, path: &str) -> Result<u64, StoreError> {
+        (**self).size(path)
+    }
+
+    fn write(&self, path: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        (**self).write(path, bytes)
+    }
+
+    fn writer(&self, path: &str) -> Result<Box<dyn StoreWriter>, StoreError> {
+        (**self).writer(path)
+    }
+
+    fn create_if_absent(&self, path: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        (**self).create_if_absent(path, bytes)
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<StoredFile>, StoreError> {
+        (**self).list(folder)
+    }
+
+    fn delete(&self, path: &str) -> Result<(), StoreError> {
+        (**self).delete(path)
+    }
 }
 
 /// A file that is being written. Dropping it without `finish` leaves no file.

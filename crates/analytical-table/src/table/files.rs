@@ -215,7 +215,7 @@ impl Files {
 
     pub fn rebuild_keys(&self, file: &DataFile) -> Result<KeyIndex, TableError> {
         let mut entries = Vec::new();
-        for batch in self.read(file)? {
+        for batch in self.read_columns(file, &["_rid", "_lsn"])? {
             let hashed = self.add_keys(&batch?, &mut entries, LsnRange::EMPTY);
             hashed.ok_or_else(|| no_keys(&file.path))?;
         }

@@ -13,6 +13,7 @@ use shardlake_analytical_table::table::{
 };
 
 use crate::fixture::{self, Change, Fixture, Item, options, rows_of, whole};
+use crate::object_store::in_objects;
 
 const FAULTS: [Fault; 4] = [Fault::FailBefore, Fault::FailAfter, Fault::CutBefore, Fault::CutAfter];
 
@@ -21,6 +22,7 @@ const FAULTS: [Fault; 4] = [Fault::FailBefore, Fault::FailAfter, Fault::CutBefor
 enum Disk {
     Memory,
     Local,
+    Objects,
 }
 
 struct Case {
@@ -40,9 +42,10 @@ impl Case {
         memory.iter().for_each(|store| store.set_time(fixture::START * 1_000));
         let folder = matches!(disk, Disk::Local).then(|| tempfile::tempdir().unwrap());
         let inner = |at: usize, name: &str| -> Arc<dyn TableStore> {
-            match &folder {
-                Some(folder) => Arc::new(LocalStore::open(&folder.path().join(name)).unwrap()),
-                None => Arc::new(memory[at].clone()),
+            match (&folder, disk) {
+                (Some(folder), _) => Arc::new(LocalStore::open(&folder.path().join(name)).unwrap()),
+                (None, Disk::Objects) => Arc::new(in_objects().below(name)),
+                (None, _) => Arc::new(memory[at].clone()),
             }
         };
         let (store, keys) = (FaultyStore::new(inner(0, "table")), FaultyStore::new(inner(1, "keys")));
@@ -118,8 +121,9 @@ fn put(ordinal: u64, n: Value) -> Change {
 
 /// Runs a step with each fault at each operation. The step must have its whole effect or none.
 fn at_every_operation(setup: fn(Disk) -> Case, step: fn(&mut Case) -> Result<(), TableError>) -> u64 {
-    let runs = [Disk::Memory, Disk::Local].map(|disk| at_every_operation_on(disk, setup, step));
-    assert_eq!(runs[0], runs[1], "the same operations on both");
+    let disks = [Disk::Memory, Disk::Local, Disk::Objects];
+    let runs = disks.map(|disk| at_every_operation_on(disk, setup, step));
+    assert_eq!(runs, [runs[0]; 3], "the same operations on all");
     runs[0]
 }
 

@@ -148,6 +148,20 @@ impl Fixture {
         Ok(version)
     }
 
+    /// Another writer of the same table, with the same model.
+    pub fn opened_again(other: &Fixture) -> Fixture {
+        let table = Table::open(&other.folders, other.location, other.options.clone()).unwrap().unwrap();
+        Fixture {
+            folders: other.folders.clone(),
+            options: other.options.clone(),
+            location: other.location,
+            table,
+            items: other.items.clone(),
+            lsn: other.lsn,
+            seconds: other.seconds,
+        }
+    }
+
     pub fn reopen(&mut self) {
         let opened = Table::open(&self.folders, self.location, self.options.clone());
         self.table = opened.unwrap().unwrap();

@@ -7,6 +7,7 @@ mod fixture;
 mod golden;
 mod limits;
 mod maintenance;
+mod object_store;
 mod rounds;
 mod rows_properties;
 mod stores;

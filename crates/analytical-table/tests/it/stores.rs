@@ -8,10 +8,13 @@ use shardlake_analytical_table::store::{
     Fault, FaultyStore, LocalStore, MemoryStore, StoreErrorKind, TableStore,
 };
 
+use crate::object_store::in_objects;
+
 fn on_each(test: impl Fn(&dyn TableStore)) {
     let folder = tempfile::tempdir().unwrap();
     test(&LocalStore::open(&folder.path().join("a/b")).unwrap());
     test(&MemoryStore::new());
+    test(&in_objects().below("some~20folder"));
 }
 
 fn paths(store: &dyn TableStore, folder: &str) -> Vec<String> {
