@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `report.rs` | the state of a table, for operators and metrics |
 //! | `status.rs` | the state of a table, between its follower and reports |
+//! | `root.rs` | the place of all tables: a directory, or a folder of an object store |
 //! | `folder.rs` | where a table lies below the root |
 //! | `export.rs` | copies for programs that cannot read tables (feature `table`) |
 //! | `testing.rs` | faults and mistakes on demand (features `table` and `testing`) |
@@ -24,6 +25,7 @@ mod folder;
 #[cfg(feature = "table")]
 mod follower;
 mod report;
+mod root;
 mod status;
 #[cfg(all(feature = "table", feature = "testing"))]
 pub mod testing;
@@ -44,6 +46,9 @@ pub use report::{
     ColumnReport, ErrorReport, LagReport, OrderReport, PlaceReport, TableCounts, TableFigures, TableReport,
     TableState,
 };
+pub use root::Root;
+#[cfg(all(feature = "table", feature = "object-storage"))]
+pub use shardlake_analytical_table::store::ObjectTableStore;
 use status::{Orders, Statuses};
 
 /// Whether this build writes tables.
@@ -52,8 +57,8 @@ pub const HAS_TABLES: bool = cfg!(feature = "table");
 /// How tables are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnalyticsOptions {
-    /// Folder of the tables.
-    pub root: PathBuf,
+    /// Place of the tables.
+    pub root: Root,
     /// Folder of files that are derived from tables and made anew where they are missing.
     pub local: PathBuf,
     /// Time between two rounds of a table whose settings name none.
@@ -74,7 +79,7 @@ impl AnalyticsOptions {
     /// Tables below a data directory, with the defaults.
     pub fn below(data: &std::path::Path) -> AnalyticsOptions {
         AnalyticsOptions {
-            root: data.join("analytics"),
+            root: Root::Directory(data.join("analytics")),
             local: data.join("analytics-local"),
             lag: Duration::from_secs(5),
             retention: Duration::from_secs(24 * 60 * 60),

@@ -4,19 +4,60 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use shardlake_account::{AnalyticalMode, AnalyticalSchema};
-use shardlake_analytics::AnalyticsOptions;
+use shardlake_analytics::{AnalyticsOptions, Root};
 
 use crate::settings::{AnalyticsSchema, AnalyticsSwitch, Settings};
+use crate::store::{StoreUrl, url_of};
 use crate::time_text::time;
 
 const PROPERTIES_MAX: u16 = 4000;
+/// Between two rounds of a table in an object store, where each of them costs requests.
+const LAG_IN_STORE: Duration = Duration::from_secs(60);
+/// Below the account in a store, and below the data directory.
+const FOLDER: &str = "analytics";
 const RETENTION_HOURS: std::ops::RangeInclusive<u64> = 1..=365 * 24;
+
+/// Where tables lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    BelowData,
+    Directory(PathBuf),
+    Store(StorePlace),
+}
+
+/// A folder of an object store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StorePlace {
+    pub url: StoreUrl,
+    /// It lies in the store of the account, whose laws are tested when that is opened.
+    pub is_of_account: bool,
+}
+
+impl Place {
+    fn of(settings: &Settings) -> Result<Place, String> {
+        let store = |url: StoreUrl, is_of_account: bool| Place::Store(StorePlace { url, is_of_account });
+        let Some(root) = &settings.analytics_root else {
+            let Some(account) = settings.store.as_ref().filter(|_| shardlake_analytics::HAS_TABLES) else {
+                return Ok(Place::BelowData);
+            };
+            let below = format!("{}/{FOLDER}", account.trim_end_matches('/'));
+            return Ok(url_of(Path::new(&below)).map_or(Place::BelowData, |url| store(url, true)));
+        };
+        match url_of(root) {
+            None => Ok(Place::Directory(root.clone())),
+            Some(url) if cfg!(feature = "object-storage") => Ok(store(url, false)),
+            Some(url) => Err(format!(
+                "--analytics-root '{url}' needs a build with object storage: cargo build --release --features full"
+            )),
+        }
+    }
+}
 
 /// The settings, with defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnalyticsConfig {
     is_on: bool,
-    root: Option<PathBuf>,
+    place: Place,
     schema: AnalyticalSchema,
     retention: Duration,
     write_rate: u64,
@@ -42,7 +83,7 @@ impl AnalyticsConfig {
         }
         Ok(AnalyticsConfig {
             is_on: settings.analytics != Some(AnalyticsSwitch::Off),
-            root: settings.analytics_root.clone(),
+            place: Place::of(settings)?,
             schema: match settings.analytics_schema {
                 None | Some(AnalyticsSchema::WellDefined) => AnalyticalSchema::WellDefined,
                 Some(AnalyticsSchema::FullFidelity) => AnalyticalSchema::FullFidelity,
@@ -55,18 +96,38 @@ impl AnalyticsConfig {
 
     /// Stores that containers may have.
     pub fn mode(&self, data_dir: Option<&Path>) -> AnalyticalMode {
-        let has_place = data_dir.is_some() || self.root.is_some();
-        shardlake_analytics::mode(self.is_on && has_place, self.schema)
+        shardlake_analytics::mode(self.is_on && self.has_place(data_dir), self.schema)
     }
 
-    /// `None`: nothing is followed.
-    pub fn options(&self, data_dir: Option<&Path>) -> Option<AnalyticsOptions> {
-        let place = data_dir.or(self.root.as_deref()).filter(|_| self.is_on)?;
+    /// Key files of tables in an object store lie in the data directory.
+    fn has_place(&self, data_dir: Option<&Path>) -> bool {
+        data_dir.is_some() || matches!(self.place, Place::Directory(_))
+    }
+
+    /// The folder of an object store that tables lie in, if they are followed.
+    pub fn store_place(&self, data_dir: Option<&Path>) -> Option<&StorePlace> {
+        match &self.place {
+            Place::Store(place) if self.is_on && self.has_place(data_dir) => Some(place),
+            _ => None,
+        }
+    }
+
+    /// `None`: nothing is followed. `in_store` is the folder of [`AnalyticsConfig::store_place`].
+    pub fn options(&self, data_dir: Option<&Path>, in_store: Option<Root>) -> Option<AnalyticsOptions> {
+        let directory = match &self.place {
+            Place::Directory(directory) => Some(directory.as_path()),
+            Place::BelowData | Place::Store(_) => None,
+        };
+        let place = data_dir.or(directory).filter(|_| self.is_on)?;
         let defaults = AnalyticsOptions::below(place);
-        let root = self.root.clone().unwrap_or(defaults.root.clone());
+        let directory = directory.map_or_else(|| place.join(FOLDER), Path::to_owned);
+        let lag = if in_store.is_some() { LAG_IN_STORE } else { defaults.lag };
+        // Reports name folders of tables for programs that run in other directories.
+        let root =
+            in_store.unwrap_or_else(|| Root::Directory(std::path::absolute(&directory).unwrap_or(directory)));
         Some(AnalyticsOptions {
-            // Reports name folders of tables for programs that run in other directories.
-            root: std::path::absolute(&root).unwrap_or(root),
+            root,
+            lag,
             retention: self.retention,
             write_rate: self.write_rate,
             properties_max: usize::from(self.properties_max),
@@ -91,11 +152,40 @@ mod tests {
             assert!(refused(settings).contains("--analytics-properties"), "{number}");
         }
         let config = AnalyticsConfig::of(&Settings::default()).expect("valid");
-        assert_eq!(config.options(None), None, "a server that stores nothing has no place for tables");
-        let options = config.options(Some(Path::new("/d"))).expect("followed");
-        assert_eq!(options.root, Path::new("/d/analytics"));
+        assert_eq!(config.options(None, None), None, "a server that stores nothing has no place for tables");
+        let options = config.options(Some(Path::new("/d")), None).expect("followed");
+        assert_eq!(options.root, Root::Directory("/d/analytics".into()));
+        assert_eq!(options.lag, Duration::from_secs(5));
         assert_eq!(options.retention, Duration::from_secs(86_400));
-        let relative = config.options(Some(Path::new("d"))).expect("followed");
-        assert!(relative.root.is_absolute() && relative.root.ends_with("d/analytics"), "{relative:?}");
+        let relative = config.options(Some(Path::new("d")), None).expect("followed").root;
+        let relative = relative.directory().expect("a directory");
+        assert!(relative.is_absolute() && relative.ends_with("d/analytics"), "{relative:?}");
+    }
+
+    #[cfg(all(feature = "analytics", feature = "object-storage"))]
+    #[test]
+    fn tables_of_an_account_in_a_store_lie_in_that_store() {
+        let data = Some(Path::new("/d"));
+        let of = |store: Option<&str>, root: Option<&str>| {
+            let settings = Settings {
+                store: store.map(str::to_owned),
+                analytics_root: root.map(PathBuf::from),
+                ..Settings::default()
+            };
+            AnalyticsConfig::of(&settings).expect("valid")
+        };
+        let place = |config: AnalyticsConfig| {
+            config.store_place(data).map(|place| (place.url.to_string(), place.is_of_account))
+        };
+        let own = Some(("s3://b/x/analytics".to_owned(), true));
+        assert_eq!(place(of(Some("s3://b/x/"), None)), own);
+        let other = Some(("gs://c/tables".to_owned(), false));
+        assert_eq!(place(of(Some("s3://b/x"), Some("gs://c/tables/"))), other);
+        assert_eq!(place(of(None, Some("gs://c/tables"))), other);
+        assert_eq!(place(of(Some("s3://b/x"), Some("/tables"))), None);
+        assert_eq!(place(of(None, None)), None);
+        let nowhere = of(None, Some("gs://c/tables"));
+        assert_eq!(nowhere.store_place(None), None, "key files need a data directory");
+        assert_eq!(nowhere.mode(None), AnalyticalMode::Off);
     }
 }

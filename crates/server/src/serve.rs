@@ -85,7 +85,9 @@ pub async fn serve(
     let bound_for_mongo = mongo::bind(&config.mongo)?;
     let local = bound[0].local;
     let authorities: Vec<String> = bound.iter().map(|bound| bound.authority.clone()).collect();
-    let store_metrics = config.store.as_ref().map(|_| StoreMetrics::default());
+    let in_store = config.analytics.store_place(config.data_dir.as_deref()).is_some();
+    let store_metrics = (config.store.is_some() || in_store).then(StoreMetrics::default);
+    let tables_root = analytics::root_in_store(&config, store_metrics.as_ref(), &clock).await?;
     let (mut home, descriptors) = tokio::select! {
         found = Home::find(&config, files_max, (&clock, &random), store_metrics.as_ref()) => found?,
         () = signals.received() => {
@@ -135,7 +137,7 @@ pub async fn serve(
     let (mongo_authorities, mongo_gateway) = listeners.open_for_mongo(bound_for_mongo, gateway_for_mongo);
     let served_keys = Arc::new(ServedKeys::new(&keys, config.store.is_some(), random.clone()));
     let installation = Arc::new(installation(&config, &tls, &clock, (log, served_keys.clone())));
-    let tables = analytics::start(&config, &account, &front.metrics)?;
+    let tables = analytics::start(&config, &account, &front.metrics, tables_root)?;
     let gateway = gateway(&config, &account, keys.accepted(), (installation.clone(), tables))?;
     front.open(served_keys.serve(gateway, mongo_gateway));
     backup_metrics::recall(&account, backup_metrics::path(&config).as_deref());

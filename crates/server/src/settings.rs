@@ -356,10 +356,12 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub analytics: Option<AnalyticsSwitch>,
 
-    /// Directory of the tables [default: analytics in the data directory]
+    /// Place of the tables: a directory, or s3://BUCKET/PREFIX, az://…, gs://… or file:///DIR [default: analytics in the data directory, or
+    /// below --store]
     ///
-    /// Other programs read them there, and must not write. One server owns the directory at a time.
-    #[arg(long, value_name = "DIR", help_heading = "Analytical store")]
+    /// Other programs read them there, and must not write. The place belongs to one account. Credentials come from the environment as for
+    /// --store; variables such as ANALYTICS_AWS_ENDPOINT hold those that differ. Key files of tables in a store lie in the data directory.
+    #[arg(long, value_name = "PLACE", help_heading = "Analytical store")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub analytics_root: Option<PathBuf>,
 

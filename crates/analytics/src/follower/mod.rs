@@ -52,7 +52,7 @@ use futures::FutureExt;
 use shardlake_model::{ContainerRid, Error, Result};
 use tokio::runtime::Handle;
 
-use crate::State;
+use crate::{State, folder_of};
 use paced::Pace;
 use rewrite::Rewrites;
 use step::Server;
@@ -154,11 +154,11 @@ impl Followers {
         for (rid, record) in live.definitions.analytical.iter() {
             let Some(database) = live.definitions.databases.get(&rid.database) else { continue };
             let Some(container) = live.container_of_rid(*rid) else { continue };
-            let names = (database.id.clone(), container.record.container.definition.id.clone());
+            let folder = folder_of(&database.id, &container.record.container.definition.id);
             let follower = self
                 .by_container
                 .entry(*rid)
-                .or_insert_with(|| Follower::new(*rid, names, record.clone(), state.statuses.of(*rid)));
+                .or_insert_with(|| Follower::new(*rid, folder, record.clone(), state.statuses.of(*rid)));
             follower.set_record(record, options);
         }
     }

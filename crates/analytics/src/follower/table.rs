@@ -51,11 +51,11 @@ pub struct Opened {
 impl Follower {
     pub fn new(
         rid: ContainerRid,
-        names: (String, String),
+        folder: String,
         record: Arc<AnalyticalRecord>,
         status: Arc<Status>,
     ) -> Follower {
-        let tracked = Tracked { rid, names, record, status, retained: None, vacuumed: None, order: None };
+        let tracked = Tracked { rid, folder, record, status, retained: None, vacuumed: None, order: None };
         Follower { tracked, opened: None, due: Duration::ZERO, retry: RETRY_FIRST, failed: None }
     }
 
@@ -80,11 +80,7 @@ impl Follower {
             return;
         }
         if record.table != self.tracked.record.table {
-            folders::delete(
-                options,
-                &folders::folder(options, &self.tracked.names),
-                &self.tracked.record.table,
-            );
+            folders::delete(options, Some(&self.tracked.folder), &self.tracked.record.table);
         }
         self.tracked.record = record.clone();
         // Options are read when files are opened.
@@ -94,9 +90,8 @@ impl Follower {
 
     /// Deletes the files of an ended container.
     pub fn delete(self, options: &AnalyticsOptions) {
-        let folder = folders::folder(options, &self.tracked.names);
         drop(self.opened);
-        folders::delete(options, &folder, &self.tracked.record.table);
+        folders::delete(options, Some(&self.tracked.folder), &self.tracked.record.table);
     }
 
     /// Does the next piece of work, and sets when the one after it is due.
@@ -213,18 +208,14 @@ impl Follower {
     async fn open(&mut self, step: &Step<'_>) -> Result<Opened, StepError> {
         let container = &step.entry.record.container;
         let rid = container.rid.to_string();
-        let is_known = folders::is_known(step.options, &self.tracked.record);
-        let folders = folders::open(step, &self.tracked.names, &self.tracked.record)?;
+        let is_known = folders::is_known(step.options, &self.tracked.record)?;
+        let folders = folders::open(step, &self.tracked.folder, &self.tracked.record)?;
         let options = folders::table_options(step.options, step.router, container, &self.tracked.record);
         let mut serving = Table::open(&folders, Location::Serving, options.clone())?;
         if serving.as_ref().is_some_and(|table| table.version().info.container != rid) {
             // The table of an ended container of this name.
             drop(serving.take());
-            folders::delete(
-                step.options,
-                &folders::folder(step.options, &self.tracked.names),
-                &self.tracked.record.table,
-            );
+            folders::delete(step.options, Some(&self.tracked.folder), &self.tracked.record.table);
             return Err(StepError::Account(Error::new(
                 ErrorKind::Unavailable,
                 "the table of a deleted container of this name was removed first",
@@ -248,10 +239,9 @@ impl Follower {
         }
         if !is_known {
             // Only now: a failure before must find the table unknown again.
-            folders::note_known(step.options, &self.tracked.names, &self.tracked.record)?;
+            folders::note_known(step.options, &self.tracked.folder, &self.tracked.record)?;
         }
-        self.tracked.status.live().location =
-            Some(folders::folder(step.options, &self.tracked.names).display().to_string());
+        self.tracked.status.live().location = Some(step.options.root.address(&self.tracked.folder));
         if is_current {
             self.release_former(step).await?;
             self.hold(step, serving.as_ref().expect("just seen").places()).await?;
@@ -343,11 +333,7 @@ impl Follower {
         }
         let age = router.clock().now().seconds().saturating_sub(closed);
         if age >= options.closed_retention.as_secs() {
-            folders::delete(
-                options,
-                &folders::folder(options, &self.tracked.names),
-                &self.tracked.record.table,
-            );
+            folders::delete(options, Some(&self.tracked.folder), &self.tracked.record.table);
             let (resources, rid, table) =
                 (state.resources.clone(), self.tracked.rid, self.tracked.record.table.clone());
             server.run(async move { resources.forget_analytical(rid, &table).await }).await?;
@@ -358,7 +344,8 @@ impl Follower {
     /// Tables that share a disk with the data leave it some room.
     fn check_room(&self, step: &Step<'_>) -> Result<(), StepError> {
         let shards = step.router.stores().iter();
-        let shares = step.options.root.parent() == step.options.local.parent();
+        let root = step.options.root.directory();
+        let shares = root.is_some_and(|root| root.parent() == step.options.local.parent());
         let free = shards.filter_map(|shard| shard.disk_free_bytes()).min();
         match free.filter(|free| shares && *free < FREE_BYTES_MIN) {
             Some(free) => Err(StepError::Account(Error::new(

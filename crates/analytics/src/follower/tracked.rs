@@ -19,7 +19,8 @@ const PATHS_MAX: usize = 20;
 
 pub struct Tracked {
     pub rid: ContainerRid,
-    pub names: (String, String),
+    /// Below the root.
+    pub folder: String,
     pub record: Arc<AnalyticalRecord>,
     pub status: Arc<Status>,
     /// When the parts of the upkeep ran last, in terms of the clock's elapsed time.

@@ -16,7 +16,7 @@ use shardlake_stdx::{Clock, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
 use shardlake_testkit::expects_log;
 
-use crate::support::{Fixture, eventually};
+use crate::support::{Fixture, Place, eventually};
 
 const FAULTS: [Fault; 4] = [Fault::FailBefore, Fault::FailAfter, Fault::CutBefore, Fault::CutAfter];
 /// Later than every file of the test, so that vacuum deletes all that it may.
@@ -45,14 +45,14 @@ struct Case {
 }
 
 impl Case {
-    async fn new(ttl: i64) -> Case {
+    async fn new(place: Place, ttl: i64) -> Case {
         expects_log("an analytical table waits");
         let shard = Shard::open(ShardOptions::memory()).await.expect("a memory shard opens");
         let folder = Arc::new(tempfile::tempdir().expect("a folder"));
         let options = AnalyticsOptions {
             lag: Duration::from_millis(1),
             hooks: Hooks::waking_each(Duration::from_millis(5)),
-            ..AnalyticsOptions::below(folder.path())
+            ..place.options(folder.path())
         };
         let fixture = Fixture::with(vec![shard], folder, Clock::manual(START), options).await;
         let mut case = Case { fixture, ttl, written: 0, ended: 0 };
@@ -188,11 +188,16 @@ impl Case {
 
 /// Returns the changes of files at which a fault happened.
 async fn at_every_change(work: Work) -> u64 {
-    let mut case = Case::new(if work == Work::Retention { TTL } else { -1 }).await;
+    let in_directory = at_every_change_in(Place::Directory, work).await;
+    in_directory.min(at_every_change_in(Place::Objects, work).await)
+}
+
+async fn at_every_change_in(place: Place, work: Work) -> u64 {
+    let mut case = Case::new(place, if work == Work::Retention { TTL } else { -1 }).await;
     for number in 0.. {
         let mut happened = 0;
         for fault in FAULTS {
-            let words = format!("{work:?}, change {number}, {fault:?}");
+            let words = format!("{place:?}, {work:?}, change {number}, {fault:?}");
             let faults = case.fixture.hooks.faults.clone();
             if matches!(work, Work::Compaction | Work::Retention) {
                 for _ in 0..3 {
@@ -261,7 +266,7 @@ async fn of_retention() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_is_waited_out() {
-    let mut case = Case::new(-1).await;
+    let mut case = Case::new(Place::Directory, -1).await;
     let rid = case.container().container().rid;
     for is_rebuilt in [false, true] {
         case.fixture.hooks.faults.set_full(true);
@@ -288,7 +293,7 @@ async fn a_full_disk_is_waited_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_without_local_files_is_made_anew_also_after_a_failure() {
-    let mut case = Case::new(-1).await;
+    let mut case = Case::new(Place::Directory, -1).await;
     expects_log("an analytical table is made anew");
     std::fs::remove_dir_all(case.fixture.folder.path().join("analytics-local")).expect("removed");
     case.fixture.hooks.faults.fail_at(0, Fault::FailAfter);
@@ -301,7 +306,7 @@ async fn a_table_without_local_files_is_made_anew_also_after_a_failure() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_verification_outlasts_a_failing_disk() {
-    let mut case = Case::new(-1).await;
+    let mut case = Case::new(Place::Directory, -1).await;
     let rid = case.container().container().rid;
     let faults = case.fixture.hooks.faults.clone();
     faults.set_full(true);

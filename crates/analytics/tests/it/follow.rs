@@ -11,7 +11,7 @@ use shardlake_model::{ContainerDefinition, Preconditions};
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
 
-use crate::support::{Fixture, eventually};
+use crate::support::{Fixture, Place, eventually};
 
 fn item(number: u64, rest: &str) -> String {
     format!(r#"{{"id":"i{number}","pk":"p{}"{rest}}}"#, number % 7)
@@ -339,5 +339,60 @@ async fn pauses_outlast_a_restart() {
         .await;
     assert_eq!(fixture.rows().len(), 5);
     fixture.analytics.pause(fixture.again().container().rid, false).await.expect("resumed");
+    fixture.assert_level().await;
+}
+
+async fn in_objects() -> Fixture {
+    let shard = Shard::open(ShardOptions::memory()).await.expect("a memory shard opens");
+    let folder = Arc::new(tempfile::tempdir().expect("a folder"));
+    Fixture::at(Place::Objects, shard, folder, Clock::default()).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_server_continues_a_table_in_an_object_store() {
+    let mut fixture = in_objects().await;
+    fixture.container(400).await;
+    for turn in 0..4 {
+        fill(&fixture, turn * 10..turn * 10 + 25).await;
+        if turn % 2 == 0 {
+            fixture.assert_level().await;
+        }
+        let container = fixture.again();
+        for number in turn * 10..turn * 10 + 4 {
+            assert!(fixture.delete(&container, &format!("p{}", number % 7), &format!("i{number}")).await);
+        }
+        fixture = fixture.take_over().await;
+    }
+    fixture.assert_level().await;
+    let report = fixture.report().await;
+    assert_eq!(report.figures.generation, 1, "the table goes on");
+    assert_eq!(report.location.as_deref(), Some("memory:///root/db/c"));
+    assert_eq!(report.last_error, None);
+    verify(&fixture).await;
+    let local = std::fs::read_dir(fixture.folder.path()).expect("a folder");
+    let names = local.map(|entry| entry.expect("an entry").file_name()).collect::<Vec<_>>();
+    assert!(
+        names.iter().all(|name| name.to_string_lossy().starts_with("local-") || name == "analytics-local")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_container_that_ends_while_no_server_follows_leaves_no_table() {
+    let fixture = in_objects().await;
+    fixture.container(400).await;
+    fill(&fixture, 0..10).await;
+    fixture.assert_level().await;
+    let fixture = fixture.restart_unfollowed().await;
+    let ctx = fixture.ctx();
+    let none = Preconditions::default();
+    fixture.account.definitions().delete_container(&ctx, "db", "c", &none).await.expect("deleted");
+    assert!(!fixture.table().list("").expect("listed").is_empty());
+    let fixture = fixture.take_over().await;
+    eventually("the files are deleted", async || {
+        fixture.files().list("").expect("listed").is_empty().then_some(())
+    })
+    .await;
+    fixture.container(400).await;
+    fill(&fixture, 0..3).await;
     fixture.assert_level().await;
 }

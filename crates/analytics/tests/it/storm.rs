@@ -12,7 +12,7 @@ use arrow_array::types::Int64Type;
 use shardlake_account::{ContainerHandle, ItemWrite, SplitAt, item_of_json};
 use shardlake_analytical_table::rows::{document_of, normal_form, normal_form_of};
 use shardlake_analytical_table::schema::{SchemaLimits, SchemaMode, TableSchema};
-use shardlake_analytical_table::store::{Fault, LocalStore};
+use shardlake_analytical_table::store::Fault;
 use shardlake_analytical_table::table::TableReader;
 use shardlake_analytics::testing::{Hooks, SeededBug};
 use shardlake_analytics::{AnalyticsOptions, OrderReport, TableState};
@@ -23,7 +23,7 @@ use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
 use shardlake_testkit::expects_log;
 
-use crate::support::{Fixture, eventually};
+use crate::support::{Fixture, PLACES, eventually};
 
 /// Seconds that storms run for in CI.
 const BUDGET: Duration = Duration::from_secs(10);
@@ -150,8 +150,9 @@ impl History {
 
     /// Compares all versions that were not compared.
     fn check(&mut self, fixture: &Fixture) -> Vec<String> {
-        let store = Arc::new(LocalStore::open(&fixture.table_folder()).expect("the folder"));
-        let Some(mut table) = TableReader::open(store).expect("it opens") else { return Vec::new() };
+        let Some(mut table) = TableReader::open(fixture.table()).expect("it opens") else {
+            return Vec::new();
+        };
         let now = fixture.clock.now().seconds();
         let (mut wrong, mut newest) = (Vec::new(), Rows::new());
         for (number, _) in table.history().expect("a history") {
@@ -222,7 +223,7 @@ impl Storm {
         let options = AnalyticsOptions {
             lag: Duration::from_millis(1),
             hooks: Hooks::waking_each(Duration::from_millis(5)),
-            ..AnalyticsOptions::below(folder.path())
+            ..PLACES[seed as usize / 2 % 2].options(folder.path())
         };
         let fixture = Fixture::with(shards, folder, Clock::manual(START), options).await;
         let definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));

@@ -1,9 +1,8 @@
 //! An account whose containers are followed, and its tables as a reader of their files sees them.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use shardlake_account::{
@@ -12,10 +11,10 @@ use shardlake_account::{
 };
 use shardlake_analytical_table::rows::{document_of, normal_form, normal_form_of};
 use shardlake_analytical_table::schema::{SchemaLimits, SchemaMode};
-use shardlake_analytical_table::store::LocalStore;
+use shardlake_analytical_table::store::{LocalStore, ObjectTableStore, TableStore};
 use shardlake_analytical_table::table::TableReader;
 use shardlake_analytics::testing::Hooks;
-use shardlake_analytics::{Analytics, AnalyticsOptions, TableReport, TableState};
+use shardlake_analytics::{Analytics, AnalyticsOptions, Root, TableReport, TableState};
 use shardlake_document::{Record, Value, parse_partition_key};
 use shardlake_model::{
     ContainerDefinition, ItemRid, PartitionKeyDefinition, Preconditions, RequestContext, Throughput,
@@ -27,6 +26,46 @@ use shardlake_testkit::Logs;
 pub const ON: AnalyticalMode = AnalyticalMode::On { schema: AnalyticalSchema::WellDefined };
 
 static STARTS: AtomicU64 = AtomicU64::new(0);
+
+/// Object stores of all tests live on it.
+static OBJECTS: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
+    let builder = &mut tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(1).enable_time().build().expect("a runtime")
+});
+
+/// Where the tables of a test lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Directory,
+    /// An object store in memory.
+    Objects,
+}
+
+pub const PLACES: [Place; 2] = [Place::Directory, Place::Objects];
+
+impl Place {
+    /// Options with a root of this kind.
+    pub fn options(self, folder: &std::path::Path) -> AnalyticsOptions {
+        let options = AnalyticsOptions::below(folder);
+        match self {
+            Place::Directory => options,
+            Place::Objects => AnalyticsOptions { root: in_objects(), ..options },
+        }
+    }
+}
+
+pub fn in_objects() -> Root {
+    let (store, prefix) = (Arc::new(object_store::memory::InMemory::new()), "root".into());
+    let files = ObjectTableStore::new(store, prefix, OBJECTS.handle().clone());
+    Root::Store { url: "memory:///root".into(), files }
+}
+
+/// Whether a server follows containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Following {
+    On,
+    Off,
+}
 
 pub struct Fixture {
     pub account: Account,
@@ -51,8 +90,11 @@ impl Fixture {
     }
 
     pub async fn over(shard: Shard, folder: Arc<tempfile::TempDir>, clock: Clock) -> Fixture {
-        let options =
-            AnalyticsOptions { lag: Duration::from_millis(20), ..AnalyticsOptions::below(folder.path()) };
+        Fixture::at(Place::Directory, shard, folder, clock).await
+    }
+
+    pub async fn at(place: Place, shard: Shard, folder: Arc<tempfile::TempDir>, clock: Clock) -> Fixture {
+        let options = AnalyticsOptions { lag: Duration::from_millis(20), ..place.options(folder.path()) };
         Fixture::with(vec![shard], folder, clock, options).await
     }
 
@@ -61,6 +103,16 @@ impl Fixture {
         folder: Arc<tempfile::TempDir>,
         clock: Clock,
         options: AnalyticsOptions,
+    ) -> Fixture {
+        Fixture::started(shards, folder, clock, options, Following::On).await
+    }
+
+    async fn started(
+        shards: Vec<Shard>,
+        folder: Arc<tempfile::TempDir>,
+        clock: Clock,
+        options: AnalyticsOptions,
+        following: Following,
     ) -> Fixture {
         let _logs = Logs::watch();
         let of_account = AccountOptions {
@@ -74,19 +126,36 @@ impl Fixture {
         };
         let account = Account::open(shards.clone(), of_account).await.expect("the account opens");
         let hooks = options.hooks.clone();
-        let analytics =
-            Analytics::start(account.definitions().clone(), Some(options.clone())).expect("it starts");
+        let followed = (following == Following::On).then(|| options.clone());
+        let analytics = Analytics::start(account.definitions().clone(), followed).expect("it starts");
         Fixture { account, analytics, folder, shards, clock, hooks, options, _logs }
     }
 
     /// A new server over the same data.
     pub async fn restart(self) -> Fixture {
+        self.restart_with(|_| {}).await
+    }
+
+    /// A server on another machine, without the local files of this one.
+    pub async fn take_over(self) -> Fixture {
+        let local = self.folder.path().join(format!("local-{}", STARTS.load(Ordering::Relaxed)));
+        self.restart_with(|options| options.local = local).await
+    }
+
+    /// A new server over the same data, which follows nothing.
+    pub async fn restart_unfollowed(self) -> Fixture {
         let Fixture { account, analytics, folder, shards, clock, options, hooks, _logs } = self;
-        // A process that ends takes its relocations, its changes of the catalog and its follower along.
-        account.maintenance().pause_relocations().await;
-        account.router().catalog_writer().close().await;
-        drop((account, analytics, _logs));
-        eventually("the follower ends", async || (hooks.clones() == 2).then_some(())).await;
+        end(account, analytics, &hooks).await;
+        drop(_logs);
+        Fixture::started(shards, folder, clock, options, Following::Off).await
+    }
+
+    /// A new server over the same data, with other options.
+    pub async fn restart_with(mut self, change: impl FnOnce(&mut AnalyticsOptions)) -> Fixture {
+        change(&mut self.options);
+        let Fixture { account, analytics, folder, shards, clock, options, hooks, _logs } = self;
+        end(account, analytics, &hooks).await;
+        drop(_logs);
         Fixture::with(shards, folder, clock, options).await
     }
 
@@ -193,9 +262,25 @@ impl Fixture {
         self.folder.path().join("analytics/db/c")
     }
 
+    /// The table's files, as other programs read them.
+    pub fn table(&self) -> Arc<dyn TableStore> {
+        match &self.options.root {
+            Root::Directory(_) => Arc::new(LocalStore::open(&self.table_folder()).expect("the folder")),
+            Root::Store { files, .. } => Arc::new(files.below("db/c")),
+        }
+    }
+
+    /// All files below the root.
+    pub fn files(&self) -> Arc<dyn TableStore> {
+        match &self.options.root {
+            Root::Directory(root) => Arc::new(LocalStore::open(root).expect("the folder")),
+            Root::Store { files, .. } => Arc::new(files.clone()),
+        }
+    }
+
     /// Rows of the newest version, from its files.
     pub fn rows(&self) -> Rows {
-        rows_of(&self.table_folder())
+        rows_of(self.table())
     }
 
     /// The container's items as rows.
@@ -241,8 +326,15 @@ impl Fixture {
     }
 }
 
-pub fn rows_of(folder: &Path) -> Rows {
-    let store = Arc::new(LocalStore::open(folder).expect("the folder"));
+/// A process that ends takes its relocations, its changes of the catalog and its follower along.
+async fn end(account: Account, analytics: Analytics, hooks: &Hooks) {
+    account.maintenance().pause_relocations().await;
+    account.router().catalog_writer().close().await;
+    drop((account, analytics));
+    eventually("the follower ends", async || (hooks.clones() == 2).then_some(())).await;
+}
+
+pub fn rows_of(store: Arc<dyn TableStore>) -> Rows {
     let table = TableReader::open(store).expect("it opens").expect("a table");
     let mode = table.schema().mode();
     let mut rows = Rows::new();

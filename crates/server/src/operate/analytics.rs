@@ -90,8 +90,8 @@ struct Export {
     /// New directory to write to
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Folder of all tables
-    #[arg(long, value_name = "DIR", default_value = "shardlake-data/analytics")]
+    /// Place of all tables, as --analytics-root of the server: a directory, or the URL of a folder in an object store
+    #[arg(long, value_name = "PLACE", default_value = "shardlake-data/analytics")]
     root: PathBuf,
     /// Format of the files
     #[arg(long, value_enum, default_value = "parquet")]
@@ -121,7 +121,7 @@ pub async fn run(arguments: &Analytics) -> Result<(), String> {
             order(&compact.one, rest, "compacts").await
         }
         Order::Verify(one) => order(one, "verify", "compares rows with items").await,
-        Order::Export(export) => copy(export),
+        Order::Export(export) => copy(export).await,
     }
 }
 
@@ -200,15 +200,23 @@ async fn order(one: &One, rest: &str, title: &str) -> Result<(), String> {
 }
 
 #[cfg(feature = "analytics")]
-fn copy(arguments: &Export) -> Result<(), String> {
+async fn copy(arguments: &Export) -> Result<(), String> {
+    use crate::store::{Laws, tables_in, url_of};
+
     let (database, container) = named(&arguments.container)?;
     let wanted = shardlake_analytics::Export {
         as_json: arguments.format == Format::Jsonl,
         sort_by: arguments.cluster_by.clone(),
         version: arguments.table_version,
     };
-    let folder = arguments.root.join(shardlake_analytics::folder_of(database, container));
-    let copied = shardlake_analytics::export(&folder, &arguments.to, &wanted)?;
+    let root = match url_of(&arguments.root) {
+        Some(url) => tables_in(&url, Laws::Known, None, &shardlake_stdx::Clock::System).await?,
+        None => shardlake_analytics::Root::Directory(arguments.root.clone()),
+    };
+    let (folder, to) = (shardlake_analytics::folder_of(database, container), arguments.to.clone());
+    let copying =
+        tokio::task::spawn_blocking(move || shardlake_analytics::export(&root, &folder, &to, &wanted));
+    let copied = copying.await.map_err(|error| error.to_string())??;
     print(&format!(
         "{} rows of version {} in {} files: {}",
         thousands(copied.rows),
@@ -219,7 +227,7 @@ fn copy(arguments: &Export) -> Result<(), String> {
 }
 
 #[cfg(not(feature = "analytics"))]
-fn copy(arguments: &Export) -> Result<(), String> {
+async fn copy(arguments: &Export) -> Result<(), String> {
     named(&arguments.container)?;
     let Export { to, root, format, cluster_by, table_version, .. } = arguments;
     tracing::debug!(?to, ?root, ?format, ?cluster_by, ?table_version, "not copied");

@@ -149,15 +149,16 @@ async fn read<T: for<'t> Deserialize<'t>>(prefix: &Prefix, name: &str) -> Result
 }
 
 fn log_location(url: &str) -> Result<Location, String> {
-    Location::parse(url, of_the_log(env::vars().collect()))
+    Location::parse(url, variables_of(OF_THE_LOG, env::vars().collect()))
         .map_err(|error| format!("the store of the log: {error}"))
 }
 
-/// The variables for the log's store: `WAL_AWS_ENDPOINT` becomes its `AWS_ENDPOINT`.
-fn of_the_log(variables: Vec<(String, String)>) -> impl Iterator<Item = (String, String)> {
+/// The variables for another store than the account's: with `WAL_` for the log's, `WAL_AWS_ENDPOINT` becomes its
+/// `AWS_ENDPOINT`.
+pub fn variables_of(own: &str, variables: Vec<(String, String)>) -> impl Iterator<Item = (String, String)> {
     let own: Vec<(String, String)> = variables
         .iter()
-        .filter_map(|(name, value)| Some((name.strip_prefix(OF_THE_LOG)?.to_owned(), value.clone())))
+        .filter_map(|(name, value)| Some((name.strip_prefix(own)?.to_owned(), value.clone())))
         .collect();
     let is_own = |name: &String| own.iter().any(|(own, _)| own == name);
     let shared: Vec<_> = variables.into_iter().filter(|(name, _)| !is_own(name)).collect();
@@ -176,7 +177,8 @@ mod tests {
             variable("WAL_AWS_ENDPOINT", "near"),
             variable("AWS_REGION", "r"),
         ];
-        let mut found: Vec<_> = of_the_log(variables).filter(|(name, _)| name.starts_with("AWS")).collect();
+        let mut found: Vec<_> =
+            variables_of(OF_THE_LOG, variables).filter(|(name, _)| name.starts_with("AWS")).collect();
         found.sort();
         assert_eq!(found, [variable("AWS_ENDPOINT", "near"), variable("AWS_REGION", "r")]);
     }
