@@ -9,7 +9,6 @@
 //! | `report.rs` | the state of a table, for operators and metrics |
 //! | `status.rs` | the state of a table, between its follower and reports |
 //! | `root.rs` | the place of all tables: a directory, or a folder of an object store |
-//! | `folder.rs` | where a table lies below the root |
 //! | `export.rs` | copies for programs that cannot read tables (feature `table`) |
 //! | `testing.rs` | faults and mistakes on demand (features `table` and `testing`) |
 //! | `follower/` | the thread that keeps all tables true (feature `table`) |
@@ -21,7 +20,6 @@
 
 #[cfg(feature = "table")]
 mod export;
-mod folder;
 #[cfg(feature = "table")]
 mod follower;
 mod report;
@@ -34,6 +32,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use shardlake_catalog::folder_of;
 use shardlake_catalog::{AnalyticalMode, AnalyticalRecord, AnalyticalSchema, AnalyticalSettings};
 use shardlake_definitions::{Resources, not_enabled};
 use shardlake_model::{ContainerRid, Result};
@@ -41,7 +40,6 @@ use shardlake_router::{ContainerEntry, Serving};
 
 #[cfg(feature = "table")]
 pub use export::{Copied, Export, export};
-pub use folder::folder_of;
 pub use report::{
     ColumnReport, ErrorReport, LagReport, OrderReport, PlaceReport, TableCounts, TableFigures, TableReport,
     TableState,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[cfg(all(feature = "table", feature = "object-storage"))]
 use shardlake_analytical_table::store::ObjectTableStore;
 #[cfg(feature = "table")]
-use shardlake_analytical_table::store::{LocalStore, StoreError, TableStore};
+use shardlake_analytical_table::store::{LocalStore, StoreError, StoreErrorKind, TableStore};
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
@@ -42,8 +42,29 @@ impl Root {
     }
 }
 
+/// Name of the account whose tables lie below a root.
+#[cfg(feature = "table")]
+const OWNER: &str = "tables-of";
+
 #[cfg(feature = "table")]
 impl Root {
+    /// Notes the account at its first call; refuses another account, whose tables would take the place of the first one's. The thread
+    /// may block.
+    pub fn claim(&self, account: &str) -> Result<(), String> {
+        let unusable = |error: StoreError| format!("'{self}' cannot be used for tables: {error}");
+        let files = self.files().map_err(unusable)?;
+        match files.create_if_absent(OWNER, account.as_bytes()) {
+            Err(error) if error.kind != StoreErrorKind::Exists => return Err(unusable(error)),
+            _ => {}
+        }
+        match files.read(OWNER).map_err(unusable)? {
+            owner if owner == account.as_bytes() => Ok(()),
+            _ => Err(format!(
+                "'{self}' has the tables of another account: name another --analytics-root; if that account is gone, empty it"
+            )),
+        }
+    }
+
     /// All files below the root.
     pub(crate) fn files(&self) -> Result<Arc<dyn TableStore>, StoreError> {
         match self {

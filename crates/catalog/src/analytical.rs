@@ -5,6 +5,8 @@
 use serde::{Deserialize, Serialize};
 use shardlake_model::{Error, Result};
 
+use crate::folder_of;
+
 /// Tables of one account, closed ones included.
 pub const ANALYTICAL_TABLES_MAX: usize = 200;
 /// Tables of one account that follow their containers.
@@ -89,6 +91,9 @@ pub struct AnalyticalRecord {
     pub table: String,
     /// Key of the hashes by which rows are found: 32 bytes in hexadecimal.
     pub secret: String,
+    /// Folder of the table below the root, where it is not that of the container's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
     /// Another one, once the account was restored from a backup: its changes are others than those that the table has.
     pub history: String,
     pub settings: AnalyticalSettings,
@@ -99,6 +104,13 @@ pub struct AnalyticalRecord {
     pub closed: Option<u64>,
     /// Generation of the table that was asked for: 1, and one more for each rebuild.
     pub generation: u32,
+}
+
+impl AnalyticalRecord {
+    /// Folder of the table below the root.
+    pub fn folder(&self, database: &str, container: &str) -> String {
+        self.folder.clone().unwrap_or_else(|| folder_of(database, container))
+    }
 }
 
 /// Whether containers may have analytical stores.

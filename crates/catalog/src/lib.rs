@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `records.rs`, `projection.rs` | the stored records: plain data, no handle to anything that runs |
 //! | `log_hold.rs` | how far back the change log is kept for its followers |
-//! | `analytical.rs` | analytical stores: settings and orders |
+//! | `analytical.rs`, `analytical_folder.rs` | analytical stores: settings and orders; folders of tables |
 //! | `ended.rs` | ended containers, for change streams |
 //! | `table.rs`, `definitions.rs` | all records of one version, cheap to copy and to compare |
 //! | `stored.rs` | keys, checksums, loading |
@@ -24,6 +24,7 @@
 //! `shardlake-account` derives partitions, budgets and background work from the same [`Change`].
 
 mod analytical;
+mod analytical_folder;
 mod change;
 mod definitions;
 mod ended;
@@ -40,6 +41,7 @@ pub use analytical::{
     ANALYTICAL_TABLES_MAX, ANALYTICAL_TABLES_OPEN_MAX, AnalyticalMode, AnalyticalRecord, AnalyticalSchema,
     AnalyticalSettings,
 };
+pub use analytical_folder::{folder_apart, folder_of};
 pub use change::Change;
 pub use definitions::Definitions;
 pub use error::CatalogError;

@@ -2,7 +2,7 @@
 
 use shardlake_catalog::{
     ANALYTICAL_TABLES_MAX, ANALYTICAL_TABLES_OPEN_MAX, AnalyticalRecord, AnalyticalSchema,
-    AnalyticalSettings, Definitions,
+    AnalyticalSettings, Definitions, folder_apart, folder_of,
 };
 use shardlake_model::{Container, ContainerDefinition, ContainerRid, Error, ErrorKind, Result};
 use shardlake_router::LiveCatalog;
@@ -37,7 +37,10 @@ impl Resources {
                 // Documents of the MongoDB API often have values of several types at one path.
                 let schema = if container.is_collection { AnalyticalSchema::FullFidelity } else { default };
                 let settings = AnalyticalSettings { schema, ..AnalyticalSettings::default() };
-                draft.analytical.put(rid, new_record(self.router().random(), settings));
+                let folder = free_folder(draft, container);
+                draft
+                    .analytical
+                    .put(rid, AnalyticalRecord { folder, ..new_record(self.router().random(), settings) });
             }
             (true, Some(record)) if record.closed.is_some() => {
                 self.0.analytical.check()?;
@@ -116,6 +119,21 @@ impl Resources {
         self.router().change(plan).await.map(|_| ())
     }
 
+    /// Gives every table another history: the account was restored from a backup, and tables may have changes that it lacks.
+    pub async fn renew_analytical_histories(&self) -> Result<()> {
+        let random = self.router().random().clone();
+        let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
+            let records: Vec<_> =
+                draft.analytical.iter().map(|(rid, record)| (*rid, record.clone())).collect();
+            for (rid, record) in records {
+                let history = hex(&random);
+                draft.analytical.put(rid, AnalyticalRecord { history, ..AnalyticalRecord::clone(&record) });
+            }
+            Ok(())
+        };
+        self.router().change(plan).await.map(|_| ())
+    }
+
     async fn change_analytical(
         &self,
         rid: ContainerRid,
@@ -160,11 +178,29 @@ fn check_room(draft: &Definitions) -> Result<()> {
     Ok(())
 }
 
+/// A folder for a new table, where that of its names would be an earlier table's on a file system that ignores case.
+fn free_folder(draft: &Definitions, container: &Container) -> Option<String> {
+    let name_of =
+        |rid: &ContainerRid| draft.databases.get(&rid.database).map(|database| database.id.as_str());
+    let own = folder_of(name_of(&container.rid)?, &container.definition.id);
+    let is_taken = draft.analytical.iter().any(|(rid, record)| {
+        let names = name_of(rid).zip(draft.containers.get(rid));
+        let folder = names.map(|(database, other)| record.folder(database, &other.container.definition.id));
+        folder.is_some_and(|folder| folder.eq_ignore_ascii_case(&own))
+    });
+    is_taken.then(|| folder_apart(&own, container.rid))
+}
+
+fn hex(random: &Random) -> String {
+    random.guid().0.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn new_record(random: &Random, settings: AnalyticalSettings) -> AnalyticalRecord {
-    let hex = || random.guid().0.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex = || hex(random);
     AnalyticalRecord {
         table: hex(),
         secret: hex() + &hex(),
+        folder: None,
         history: hex(),
         settings,
         is_paused: false,

@@ -1,6 +1,8 @@
 //! The analytical stores of the account: their place, and their start.
 
 use shardlake_account::Account;
+#[cfg(feature = "analytics")]
+use shardlake_account::AccountMark;
 use shardlake_analytics::{Analytics, Root};
 use shardlake_stdx::Clock;
 
@@ -22,15 +24,32 @@ pub async fn root_in_store(
 }
 
 /// Follows the account's containers from now on.
-pub fn start(
+pub async fn start(
     config: &Config,
     account: &Account,
     metrics: &Metrics,
     in_store: Option<Root>,
 ) -> Result<Analytics, String> {
     let options = config.analytics.options(config.data_dir.as_deref(), in_store);
+    if let Some(options) = options.as_ref().filter(|_| config.analytics.may_be_shared()) {
+        claim(account, options.root.clone()).await?;
+    }
     let analytics = Analytics::start(account.definitions().clone(), options)
         .map_err(|error| format!("the analytical stores do not start: {error}"))?;
     metrics.show_analytics(analytics.clone());
     Ok(analytics)
+}
+
+/// Makes sure that no other account has its tables there.
+#[cfg(feature = "analytics")]
+async fn claim(account: &Account, root: Root) -> Result<(), String> {
+    let mark = AccountMark::read(account.router().stores()).await.map_err(|error| error.to_string())?;
+    let Some(mark) = mark else { return Ok(()) };
+    let claimed = tokio::task::spawn_blocking(move || root.claim(&mark.account)).await;
+    claimed.map_err(|error| error.to_string())?
+}
+
+#[cfg(not(feature = "analytics"))]
+async fn claim(_account: &Account, _root: Root) -> Result<(), String> {
+    Ok(())
 }

@@ -112,6 +112,15 @@ impl AnalyticsConfig {
         }
     }
 
+    /// Whether the place was named, so that another account may use it, too.
+    pub fn may_be_shared(&self) -> bool {
+        match &self.place {
+            Place::BelowData => false,
+            Place::Directory(_) => true,
+            Place::Store(place) => !place.is_of_account,
+        }
+    }
+
     /// `None`: nothing is followed. `in_store` is the folder of [`AnalyticsConfig::store_place`].
     pub fn options(&self, data_dir: Option<&Path>, in_store: Option<Root>) -> Option<AnalyticsOptions> {
         let directory = match &self.place {

@@ -1,11 +1,12 @@
 //! Where the data lies: in the data directory, in memory, or in an object store.
 
-use shardlake_account::Shards;
+use shardlake_account::{Account, Shards};
 use shardlake_stdx::{Clock, Random};
 
 use crate::config::Config;
 use crate::descriptors::Descriptors;
 use crate::moved_mark;
+use crate::restore_mark;
 use crate::shards;
 use crate::start_checks;
 use crate::store::{StoreHome, check_is_not_of_a_store};
@@ -63,6 +64,26 @@ impl Home {
             (Some(store), Some(shards)) => store.remember(shards).await,
             (None, Some(shards)) => shards::remember(config, shards).await,
             _ => Ok(()),
+        }
+    }
+
+    /// Notes in the catalog that the account was restored from a backup, once after each restore: analytical tables may have
+    /// changes that the account lacks.
+    pub async fn note_restored(&self, config: &Config, account: &Account) -> Result<(), String> {
+        let cannot = |error: std::io::Error| format!("the mark of a restore cannot be removed: {error}");
+        let is_restored = match (&self.store, &config.data_dir) {
+            (Some(store), _) => store.is_restored().await?,
+            (None, data_dir) => data_dir.as_deref().is_some_and(restore_mark::is_restored),
+        };
+        if !is_restored {
+            return Ok(());
+        }
+        let noted = account.definitions().renew_analytical_histories().await;
+        noted.map_err(|error| format!("the restore cannot be noted: {error}"))?;
+        match (&self.store, &config.data_dir) {
+            (Some(store), _) => store.clear_restored().await,
+            (None, Some(data_dir)) => restore_mark::clear_restored(data_dir).map_err(cannot),
+            (None, None) => Ok(()),
         }
     }
 

@@ -1,5 +1,9 @@
-//! `RESTORING` in a data directory: a restore is not complete. It is the first file there and is removed when everything else
-//! is on stable storage; until then servers and commands refuse the directory.
+//! Marks of restores in a data directory.
+//!
+//! | file | meaning |
+//! |---|---|
+//! | `RESTORING` | a restore is not complete. It is the first file there and is removed when everything else is on stable storage; until then servers and commands refuse the directory |
+//! | `RESTORED` | no server has served the restored account yet. The first one notes it in the catalog, and removes the file |
 
 use std::fs;
 use std::io;
@@ -8,6 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::private_file::{self, Secrecy};
 
 const NAME: &str = "RESTORING";
+pub const RESTORED: &str = "RESTORED";
 
 fn path(data_dir: &Path) -> PathBuf {
     data_dir.join(NAME)
@@ -44,5 +49,19 @@ pub fn set(data_dir: &Path, what: &str) -> io::Result<()> {
 /// Everything is there, and on stable storage.
 pub fn clear(data_dir: &Path) -> io::Result<()> {
     fs::remove_file(path(data_dir))?;
+    fs::File::open(data_dir)?.sync_all()
+}
+
+/// The account is a backup's, of whose later changes other places may know.
+pub fn set_restored(data_dir: &Path) -> io::Result<()> {
+    private_file::write(&data_dir.join(RESTORED), b"\n", Secrecy::Public)
+}
+
+pub fn is_restored(data_dir: &Path) -> bool {
+    data_dir.join(RESTORED).exists()
+}
+
+pub fn clear_restored(data_dir: &Path) -> io::Result<()> {
+    fs::remove_file(data_dir.join(RESTORED))?;
     fs::File::open(data_dir)?.sync_all()
 }

@@ -137,7 +137,7 @@ pub async fn serve(
     let (mongo_authorities, mongo_gateway) = listeners.open_for_mongo(bound_for_mongo, gateway_for_mongo);
     let served_keys = Arc::new(ServedKeys::new(&keys, config.store.is_some(), random.clone()));
     let installation = Arc::new(installation(&config, &tls, &clock, (log, served_keys.clone())));
-    let tables = analytics::start(&config, &account, &front.metrics, tables_root)?;
+    let tables = analytics::start(&config, &account, &front.metrics, tables_root).await?;
     let gateway = gateway(&config, &account, keys.accepted(), (installation.clone(), tables))?;
     front.open(served_keys.serve(gateway, mongo_gateway));
     backup_metrics::recall(&account, backup_metrics::path(&config).as_deref());
@@ -320,6 +320,7 @@ async fn start(
         .map_err(|error| format!("the account does not open: {error}"))?;
     watch.enter(Step::Remember);
     home.remember(config).await?;
+    home.note_restored(config, &account).await?;
     watch.enter(Step::Heat);
     heat_file::recall(&account, heat_file::path(config).as_deref());
     watch.enter(Step::Seed);

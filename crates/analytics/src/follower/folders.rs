@@ -14,7 +14,7 @@ use shardlake_router::Serving;
 use super::paced::PacedStore;
 use super::step::Step;
 use crate::root::remove_directory;
-use crate::{AnalyticsOptions, Root, folder_of};
+use crate::{AnalyticsOptions, Root};
 
 /// Notes of the tables that were begun, each with its folder: so the files of a table can be deleted when the container
 /// has ended. For tables in a directory they lie beside the local files. For tables in an object store they lie there, in
@@ -189,5 +189,5 @@ pub fn remove_strays(options: &AnalyticsOptions, definitions: &Definitions) {
 fn folder_of_container(definitions: &Definitions, rid: shardlake_model::ContainerRid) -> Option<String> {
     let database = &definitions.databases.get(&rid.database)?.id;
     let container = &definitions.containers.get(&rid)?.container.definition.id;
-    Some(folder_of(database, container))
+    Some(definitions.analytical.get(&rid)?.folder(database, container))
 }

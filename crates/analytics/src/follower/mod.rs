@@ -12,12 +12,14 @@
 //! | `step.rs`, `tracked.rs` | parameters of a step; the table as all parts know it |
 //! | `table.rs` | the follower of one container: its step, its failures |
 //! | `folders.rs` | the files of a table: options, opening, deleting |
+//! | `names_file.rs` | `tables.json`, for people |
 //! | `paced.rs` | writing no faster than allowed |
 //! | `rests.rs` | rests for the sake of requests |
 //! | `places.rs` | the position: parts of the hash space, divided and joined with the partitions |
 //! | `rows.rs` | stored items as rows |
 //! | `copy.rs` | the first copy, and the copies of rebuilds |
 //! | `round.rs` | changes of the log as rows and ended rows |
+//! | `reconcile.rs` | a table that the change log does not reach back to |
 //! | `upkeep.rs` | retention, compaction, vacuum |
 //! | `rewrite.rs` | the thread of compaction and widening |
 //! | `columns.rs` | columns as people write them |
@@ -31,8 +33,10 @@ mod columns;
 mod copy;
 mod folders;
 mod history;
+mod names_file;
 mod paced;
 mod places;
+mod reconcile;
 mod rests;
 mod rewrite;
 mod round;
@@ -52,7 +56,8 @@ use futures::FutureExt;
 use shardlake_model::{ContainerRid, Error, Result};
 use tokio::runtime::Handle;
 
-use crate::{State, folder_of};
+use crate::State;
+use names_file::NamesFile;
 use paced::Pace;
 use rewrite::Rewrites;
 use step::Server;
@@ -111,12 +116,14 @@ struct Followers {
     by_container: BTreeMap<ContainerRid, Follower>,
     /// Version of the catalog that they are in line with; `None` before the first look.
     version: Option<u64>,
+    names: NamesFile,
 }
 
 impl Followers {
     /// One step of the table that waits longest. Returns the time until the next is due.
     async fn step(&mut self, state: &Arc<State>, server: &Server) -> Duration {
         self.follow_catalog(state).await;
+        self.names.show(state, self.by_container.values());
         let now = state.resources.router().clock().elapsed();
         let Some(next) = self.by_container.values_mut().min_by_key(|follower| follower.due(server)) else {
             return LOOK_EVERY;
@@ -154,11 +161,11 @@ impl Followers {
         for (rid, record) in live.definitions.analytical.iter() {
             let Some(database) = live.definitions.databases.get(&rid.database) else { continue };
             let Some(container) = live.container_of_rid(*rid) else { continue };
-            let folder = folder_of(&database.id, &container.record.container.definition.id);
-            let follower = self
-                .by_container
-                .entry(*rid)
-                .or_insert_with(|| Follower::new(*rid, folder, record.clone(), state.statuses.of(*rid)));
+            let names = (database.id.clone(), container.record.container.definition.id.clone());
+            let folder = record.folder(&names.0, &names.1);
+            let follower = self.by_container.entry(*rid).or_insert_with(|| {
+                Follower::new(*rid, names, folder, record.clone(), state.statuses.of(*rid))
+            });
             follower.set_record(record, options);
         }
     }

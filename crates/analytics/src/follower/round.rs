@@ -108,7 +108,7 @@ pub const RETAINED: &str = " retained";
 
 fn apart(error: RoundError) -> StepError {
     match error {
-        RoundError::Hole { .. } => StepError::Apart("the change log no longer reaches back to the table"),
+        RoundError::Hole { .. } => StepError::Hole,
         RoundError::Ahead { .. } => {
             StepError::Apart("the table is ahead of the container, which was restored")
         }

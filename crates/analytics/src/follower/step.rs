@@ -60,7 +60,9 @@ pub enum StepError {
     /// The shards, or the catalog.
     Account(Error),
     Table(TableError),
-    /// The change log does not lead from the table's position to the items: the table is made anew.
+    /// The change log does not reach back to the table's position: table and items are compared.
+    Hole,
+    /// The table is of another life of the container: it is made anew.
     Apart(&'static str),
 }
 

@@ -14,7 +14,7 @@ use shardlake_stdx::thread_processor_time;
 use super::rewrite::Rewrite;
 use super::step::{Server, Step, StepError, Stepped};
 use super::tracked::{Tracked, hold_position};
-use super::{columns, copy, folders, history, places, round, upkeep, verify};
+use super::{columns, copy, folders, history, places, reconcile, round, upkeep, verify};
 use crate::report::{ErrorReport, OrderReport, TableFigures, TableState};
 use crate::status::{self, Status};
 use crate::{AnalyticsOptions, State};
@@ -23,6 +23,8 @@ use crate::{AnalyticsOptions, State};
 const IDLE_LOOK: Duration = Duration::from_secs(5);
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(60);
+/// Commits of a former server that may come after this one has opened a table in an object store.
+const LATE_COMMITS_MAX: u32 = 3;
 /// Free bytes of the disk below which tables that share it with the data are not written.
 const FREE_BYTES_MIN: u64 = 2 << 30;
 
@@ -35,6 +37,7 @@ pub struct Follower {
     retry: Duration,
     /// A failure that an operator has to mend, and the generation that it is of.
     failed: Option<(u32, String)>,
+    late_commits: u32,
 }
 
 /// The open files of a table.
@@ -51,12 +54,31 @@ pub struct Opened {
 impl Follower {
     pub fn new(
         rid: ContainerRid,
+        names: (String, String),
         folder: String,
         record: Arc<AnalyticalRecord>,
         status: Arc<Status>,
     ) -> Follower {
-        let tracked = Tracked { rid, folder, record, status, retained: None, vacuumed: None, order: None };
-        Follower { tracked, opened: None, due: Duration::ZERO, retry: RETRY_FIRST, failed: None }
+        let tracked = Tracked { rid, names, folder, record, status, retained: None, vacuumed: None, order: None };
+        Follower {
+            tracked,
+            opened: None,
+            due: Duration::ZERO,
+            retry: RETRY_FIRST,
+            failed: None,
+            late_commits: 0,
+        }
+    }
+
+    /// Database, container, and folder below the root.
+    pub fn names(&self) -> (&str, &str, &str) {
+        let Tracked { names: (database, container), folder, .. } = &self.tracked;
+        (database, container, folder)
+    }
+
+    pub fn state_name(&self) -> &'static str {
+        let live = self.tracked.status.live();
+        live.state.as_ref().map_or(TableState::Building { percent: 0 }.name(), TableState::name)
     }
 
     /// Orders are carried out at once, unless the last step failed or files are written anew. New files are committed at once.
@@ -166,6 +188,22 @@ impl Follower {
     }
 
     async fn step_of(&mut self, step: &Step<'_>, opened: &mut Opened) -> Stepped {
+        match (self.next_step(step, opened).await, opened.serving.as_mut()) {
+            (Err(StepError::Hole), Some(serving)) => {
+                let reason =
+                    "the change log no longer reaches back to the table: it is compared with its items";
+                tracing::warn!(container = %self.tracked.rid, reason, "an analytical table is reconciled");
+                self.set_state(TableState::Waiting(reason.to_owned()));
+                // The log is kept from here on, so that rounds can follow.
+                self.hold_log(step, self.tracked.record.generation, ends_of(step)).await?;
+                reconcile::step(&self.tracked, step, serving).await?;
+                Ok(Duration::ZERO)
+            }
+            (stepped, _) => stepped,
+        }
+    }
+
+    async fn next_step(&mut self, step: &Step<'_>, opened: &mut Opened) -> Stepped {
         if let Some(building) = &mut opened.building {
             if let Some(gap) = places::first_gap(building.places())? {
                 let percent = percent_of(building.places());
@@ -175,7 +213,12 @@ impl Follower {
                 });
                 return copy::step(&self.tracked, step, building, &gap).await;
             }
-            let round = round::step(&self.tracked, step, building).await?;
+            let round = match round::step(&self.tracked, step, building).await {
+                Err(StepError::Hole) => {
+                    Err(StepError::Apart("the change log no longer reaches back to its copy"))
+                }
+                round => round,
+            }?;
             if !round.is_level {
                 return Ok(Duration::ZERO);
             }
@@ -228,6 +271,13 @@ impl Follower {
                 "its local files are missing: the data may be of a backup, and the table of later changes",
             ));
         }
+        let is_of_other_history =
+            |table: &Table| is_current && table.version().info.history != self.tracked.record.history;
+        if serving.as_ref().is_some_and(is_of_other_history) {
+            return Err(StepError::Apart(
+                "the account was restored from a backup, and the table may have later changes",
+            ));
+        }
         #[cfg(feature = "testing")]
         if let Some(table) = &mut serving
             && step.options.hooks.has(crate::testing::SeededBug::RestartAhead)
@@ -254,10 +304,7 @@ impl Follower {
             }
             None => {
                 // The log is kept from here on, so that no deletion after a chunk is missed.
-                let now = step.entry.map.iter();
-                let position =
-                    now.map(|part| PlaceRecord::new(part.epk_range(), part.durable_lsn())).collect();
-                self.hold_log(step, generation, position).await?;
+                self.hold_log(step, generation, ends_of(step)).await?;
                 let commit = Commit { places: Vec::new(), state: "building".into(), time: step.now_ms() };
                 Table::create(&folders, Location::Building(generation), generation, options, &commit)?
             }
@@ -369,6 +416,17 @@ impl Follower {
             StepError::Account(error) => error.message().to_owned(),
             StepError::Table(TableError::Store(error)) => error.to_string(),
             StepError::Table(TableError::Unsure) => TableError::Unsure.to_string(),
+            // A request of the server before may have been under way when this one took the account. Its commit is whole, and has
+            // its position with it. Without the lease it could not be known which of two servers is the former one.
+            StepError::Table(TableError::AnotherWriter { version })
+                if self.late_commits < LATE_COMMITS_MAX
+                    && state.options.as_ref().is_some_and(|options| options.root.directory().is_none())
+                    && state.resources.router().stores().is_leased() =>
+            {
+                self.late_commits += 1;
+                tracing::info!(container = %self.tracked.rid, version, "an analytical table is opened again behind a version of another writer");
+                return Duration::ZERO;
+            }
             StepError::Table(error) => {
                 let words = error.to_string();
                 tracing::warn!(container = %self.tracked.rid, reason = words, "an analytical table failed: rebuild it");
@@ -377,6 +435,8 @@ impl Follower {
                 self.tracked.status.live().last_error = note(words);
                 return IDLE_LOOK;
             }
+            // Met again and again: a comparison holds the log first.
+            StepError::Hole => "the change log no longer reaches back to the table".to_owned(),
             StepError::Apart(reason) => {
                 tracing::warn!(container = %self.tracked.rid, reason, "an analytical table is made anew");
                 self.tracked.status.live().last_error = note(reason.to_owned());
@@ -444,6 +504,12 @@ impl Follower {
         };
         live.places = followed.places().iter().filter_map(place).collect();
     }
+}
+
+/// The ends of the logs now.
+fn ends_of(step: &Step<'_>) -> Vec<PlaceRecord> {
+    let parts = step.entry.map.iter();
+    parts.map(|part| PlaceRecord::new(part.epk_range(), part.durable_lsn())).collect()
 }
 
 /// Hundredths of the hash space that places cover, for people.

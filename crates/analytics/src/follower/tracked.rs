@@ -19,6 +19,8 @@ const PATHS_MAX: usize = 20;
 
 pub struct Tracked {
     pub rid: ContainerRid,
+    /// Database and container.
+    pub names: (String, String),
     /// Below the root.
     pub folder: String,
     pub record: Arc<AnalyticalRecord>,

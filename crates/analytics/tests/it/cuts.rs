@@ -34,6 +34,7 @@ enum Work {
     Rebuild,
     Compaction,
     Retention,
+    Reconcile,
 }
 
 struct Case {
@@ -101,6 +102,32 @@ impl Case {
         self.level().await;
     }
 
+    async fn set_ttl(&self, ttl: i64) {
+        let old = self.container().container().definition.clone();
+        let definition = ContainerDefinition { analytical_storage_ttl: Some(ttl), ..old };
+        let definitions = self.fixture.account.definitions();
+        let none = Preconditions::default();
+        let ctx = self.fixture.ctx();
+        definitions.replace_container(&ctx, "db", "c", definition, &none).await.expect("replaced");
+    }
+
+    /// The table is closed while the log is compacted, and opened again behind the hole.
+    async fn lose_the_log(&mut self) {
+        self.set_ttl(0).await;
+        let rid = self.container().container().rid;
+        eventually("the log is not held", async || {
+            self.fixture.clock.advance(LOOK);
+            let router = self.fixture.account.router();
+            router.hold_state(rid, Holder::Analytics(1)).is_none().then_some(())
+        })
+        .await;
+        for _ in 0..6 {
+            self.write().await;
+        }
+        self.fixture.account.maintenance().compact_change_logs().await.expect("compacted");
+        self.set_ttl(-1).await;
+    }
+
     async fn begin(&mut self, work: Work) {
         let container = self.container();
         let rid = container.container().rid;
@@ -115,6 +142,7 @@ impl Case {
             }
             Work::Rebuild => self.fixture.analytics.rebuild(rid).await.expect("asked"),
             Work::Compaction => _ = self.fixture.analytics.compact(rid, true).expect("asked"),
+            Work::Reconcile => self.lose_the_log().await,
             Work::Retention => self.fixture.clock.advance(Duration::from_secs(TTL as u64 / 2 + 20)),
         }
     }
@@ -211,7 +239,7 @@ async fn at_every_change_in(place: Place, work: Work) -> u64 {
                 case.write().await;
                 case.settle().await;
             }
-            if work == Work::Rebuild && fault == Fault::CutAfter {
+            if matches!(work, Work::Rebuild | Work::Reconcile) && fault == Fault::CutAfter {
                 case.end_an_item().await;
             }
             // Vacuum is due with the next step.
@@ -252,6 +280,13 @@ async fn of_a_first_copy() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_rebuild() {
     assert!(at_every_change(Work::Rebuild).await >= 8);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_comparison_with_the_items() {
+    expects_log("an analytical table is reconciled");
+    // Data file, keys, vector, commit.
+    assert!(at_every_change(Work::Reconcile).await >= 4);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_account::{AnalyticalSettings, ItemWrite, SplitAt, item_of_json};
+use shardlake_analytical_table::schema::SchemaMode;
 use shardlake_analytics::TableState;
 use shardlake_analytics::testing::SeededBug;
+use shardlake_catalog::Holder;
 use shardlake_document::Value;
 use shardlake_model::{ContainerDefinition, Preconditions};
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
+use shardlake_testkit::expects_log;
 
-use crate::support::{Fixture, Place, eventually};
+use crate::support::{Fixture, PLACES, Place, eventually, rows_of};
 
 fn item(number: u64, rest: &str) -> String {
     format!(r#"{{"id":"i{number}","pk":"p{}"{rest}}}"#, number % 7)
@@ -389,10 +392,183 @@ async fn a_container_that_ends_while_no_server_follows_leaves_no_table() {
     assert!(!fixture.table().list("").expect("listed").is_empty());
     let fixture = fixture.take_over().await;
     eventually("the files are deleted", async || {
-        fixture.files().list("").expect("listed").is_empty().then_some(())
+        let left = fixture.files().list("").expect("listed");
+        left.iter().all(|file| file.path == "tables.json").then_some(())
     })
     .await;
     fixture.container(400).await;
     fill(&fixture, 0..3).await;
     fixture.assert_level().await;
+}
+
+async fn set_ttl(fixture: &Fixture, ttl: i64) {
+    let old = fixture.again().container().definition.clone();
+    let definition = ContainerDefinition { analytical_storage_ttl: Some(ttl), ..old };
+    let (definitions, none) = (fixture.account.definitions(), Preconditions::default());
+    definitions.replace_container(&fixture.ctx(), "db", "c", definition, &none).await.expect("replaced");
+}
+
+/// Closes the table, so that the log is not kept for it, and waits until that is so.
+async fn close(fixture: &Fixture) {
+    set_ttl(fixture, 0).await;
+    stepping(fixture, async || {
+        let rid = fixture.again().container().rid;
+        let is_released = fixture.account.router().hold_state(rid, Holder::Analytics(1)).is_none();
+        (is_released && fixture.report().await.state == TableState::Closed).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_behind_a_hole_of_the_log_is_compared_with_its_container() {
+    expects_log("an analytical table is reconciled");
+    for place in PLACES {
+        let clock = Clock::manual(Timestamp(1_700_000_000_000));
+        let shard = Shard::open(ShardOptions::memory()).await.expect("a memory shard opens");
+        let folder = Arc::new(tempfile::tempdir().expect("a folder"));
+        let fixture = Fixture::at(place, shard, folder, clock).await;
+        let definition = ContainerDefinition::new("c", shardlake_model::PartitionKeyDefinition::hash("/pk"));
+        let definition =
+            ContainerDefinition { analytical_storage_ttl: Some(-1), default_ttl: Some(1000), ..definition };
+        let container = fixture.container_of(definition, 400).await;
+        fill(&fixture, 0..40).await;
+        for number in 40..44 {
+            fixture.upsert(&container, &item(number, r#","ttl":60"#)).await;
+        }
+        step(&fixture, 1).await;
+        close(&fixture).await;
+        // Replaced, deleted, new, new and deleted, run out copied and uncopied.
+        fill(&fixture, 0..10).await;
+        for number in 10..20 {
+            assert!(fixture.delete(&container, &format!("p{}", number % 7), &format!("i{number}")).await);
+        }
+        fill(&fixture, 50..60).await;
+        assert!(fixture.delete(&container, "p1", "i50").await);
+        for number in 70..73 {
+            fixture.upsert(&container, &item(number, r#","ttl":60"#)).await;
+        }
+        fixture.clock.advance(Duration::from_secs(100));
+        let purged = fixture.account.maintenance().purge_expired(&container).await.expect("purged");
+        assert_eq!(purged, 7);
+        for turn in 0..20 {
+            fill(&fixture, 30 + turn % 3..33).await;
+        }
+        let removed = fixture.account.maintenance().compact_change_logs().await.expect("compacted");
+        assert!(removed > 10, "{removed}");
+        set_ttl(&fixture, -1).await;
+        step(&fixture, 1).await;
+        let report = fixture.report().await;
+        assert_eq!(report.figures.generation, 1, "the table goes on");
+        assert_eq!(report.counts.commits.get("reconcile"), Some(&1));
+        let (rows, items) = (fixture.rows(), fixture.items(SchemaMode::WellDefined).await);
+        assert_eq!(items.iter().find(|(name, item)| rows.get(*name) != Some(*item)), None);
+        let history: Vec<_> = rows.iter().filter(|(name, _)| !items.contains_key(*name)).collect();
+        assert_eq!(history.len(), 4, "items that ran out stay: {history:?}");
+        verify(&fixture).await;
+        // Rounds follow, also after a restart.
+        let fixture = fixture.restart().await;
+        fill(&fixture, 5..25).await;
+        assert!(fixture.delete(&fixture.again(), "p3", "i3").await);
+        step(&fixture, 1).await;
+        verify(&fixture).await;
+        assert_eq!(fixture.report().await.figures.generation, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_that_differ_by_case_have_folders_of_their_own() {
+    let fixture = Fixture::new().await;
+    fixture.container(400).await;
+    fill(&fixture, 0..5).await;
+    fixture.assert_level().await;
+    let definition = ContainerDefinition::new("C", shardlake_model::PartitionKeyDefinition::hash("/pk"));
+    let definition = ContainerDefinition { analytical_storage_ttl: Some(-1), ..definition };
+    let other = fixture.container_of(definition, 400).await;
+    fixture.upsert(&other, &item(1, r#","of":"C""#)).await;
+    let rid = other.container().rid;
+    let folder = format!("db/C~r{:x}-{:x}", rid.database.0, rid.number);
+    let report = eventually("the table has everything", async || {
+        let report = fixture.analytics.report(rid).await.expect("there is a table");
+        (report.state == TableState::Following && report.lag.changes == 0).then_some(report)
+    })
+    .await;
+    let location = report.location.expect("a folder");
+    assert!(location.ends_with(&folder), "{location}");
+    let store = shardlake_analytical_table::store::LocalStore::open(location.as_ref()).expect("a folder");
+    assert_eq!((rows_of(Arc::new(store)).len(), fixture.rows().len()), (1, 5));
+    let tables = eventually("the names are written", async || {
+        let text = fixture.files().read("tables.json").ok()?;
+        let file: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+        let tables = file["tables"].as_array().expect("tables").clone();
+        let is_all = tables.len() == 2 && tables.iter().all(|table| table["state"] == "following");
+        is_all.then_some(tables)
+    })
+    .await;
+    let mut folders: Vec<_> = tables.iter().filter_map(|table| table["folder"].as_str()).collect();
+    folders.sort_unstable_by_key(|folder| folder.len());
+    assert_eq!(folders, ["db/c", &folder]);
+    // The folder stays when the other name is free again.
+    let none = Preconditions::default();
+    let definitions = fixture.account.definitions();
+    definitions.delete_container(&fixture.ctx(), "db", "c", &none).await.expect("deleted");
+    eventually("the files are deleted", async || (!fixture.table_folder().exists()).then_some(())).await;
+    let fixture = fixture.restart().await;
+    let report = eventually("the table is followed", async || {
+        let report = fixture.analytics.report(rid).await.expect("there is a table");
+        (report.state == TableState::Following).then_some(report)
+    })
+    .await;
+    assert!(report.location.expect("a folder").ends_with(&folder));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_commit_of_the_server_before_is_one_version_of_the_table() {
+    let fixture = in_objects().await;
+    fixture.container(400).await;
+    fill(&fixture, 0..10).await;
+    fixture.assert_level().await;
+    for turn in 0..3_u64 {
+        commit_besides(&fixture);
+        fill(&fixture, turn * 3 + 5..turn * 3 + 15).await;
+        fixture.assert_level().await;
+    }
+    let report = fixture.report().await;
+    assert_eq!((report.figures.generation, report.last_error), (1, None));
+    verify(&fixture).await;
+    // A program that goes on writing is another matter.
+    expects_log("an analytical table failed");
+    commit_besides(&fixture);
+    fill(&fixture, 30..31).await;
+    let reason =
+        eventually("the table fails", async || fixture.report().await.state.reason().map(str::to_owned))
+            .await;
+    assert!(reason.contains("another writer"), "{reason}");
+}
+
+/// A version as another server writes it, without changes.
+fn commit_besides(fixture: &Fixture) {
+    use shardlake_analytical_table::table::{
+        Commit, Location, Table, TableFolders, TableOptions, TableReader,
+    };
+    let reader = TableReader::open(fixture.table()).expect("it opens").expect("a table");
+    let info = reader.version().info.clone();
+    let folders = TableFolders { store: fixture.table(), keys: fixture.table(), random: Random::seeded(9) };
+    let options = TableOptions {
+        container: info.container,
+        history: info.history,
+        writer: "another".into(),
+        secret: Vec::new(),
+        mode: SchemaMode::WellDefined,
+        limits: shardlake_analytical_table::schema::SchemaLimits::default(),
+        exclude: Vec::new(),
+        stats_keys: Vec::new(),
+        cluster_by: Vec::new(),
+        retention_hours: 24,
+        checkpoint_every: 64,
+        sizes: shardlake_analytical_table::table::Sizes::default(),
+    };
+    let table = Table::open(&folders, Location::Serving, options).expect("it opens");
+    let mut table = table.expect("a table");
+    let same = Commit::same(table.version(), table.version().time);
+    table.commit_state(&same).expect("committed");
 }

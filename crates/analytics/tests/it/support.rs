@@ -17,7 +17,7 @@ use shardlake_analytics::testing::Hooks;
 use shardlake_analytics::{Analytics, AnalyticsOptions, Root, TableReport, TableState};
 use shardlake_document::{Record, Value, parse_partition_key};
 use shardlake_model::{
-    ContainerDefinition, ItemRid, PartitionKeyDefinition, Preconditions, RequestContext, Throughput,
+    ContainerDefinition, ItemRid, Limits, PartitionKeyDefinition, Preconditions, RequestContext, Throughput,
 };
 use shardlake_stdx::{Clock, Random};
 use shardlake_storage::{Shard, ShardOptions};
@@ -121,6 +121,12 @@ impl Fixture {
             random: Random::seeded(7 + STARTS.fetch_add(1, Ordering::Relaxed)),
             clock: clock.clone(),
             purging: Purging::WhenAsked,
+            // Little of the log is kept, unless a table holds it.
+            limits: Limits {
+                change_log_entries_kept: 4,
+                change_log_operations_in_vain: 4,
+                ..Limits::default()
+            },
             reach: Reach::Direct,
             ..AccountOptions::default()
         };

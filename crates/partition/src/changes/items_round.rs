@@ -66,6 +66,14 @@ impl ItemsRound {
         })
     }
 
+    /// Begins anew with the first item, in the same view.
+    pub fn begin_again(&mut self) {
+        let (start, end) = keys::epk_range_in(self.view.core.uid, ITEMS, &self.view.span);
+        self.scan = Mutex::new(self.view.view.scan(start..end, ScanOptions::SWEEP));
+        self.rows.clear();
+        (self.taken, self.last, self.end, self.is_reading) = (0, None, None, false);
+    }
+
     pub fn view(&self) -> &RoundView {
         &self.view
     }

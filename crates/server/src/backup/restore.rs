@@ -63,6 +63,7 @@ pub async fn restore(
     if let Some(parent) = data_dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         sync_directory(parent).map_err(failed).map_err(cut_off)?;
     }
+    restore_mark::set_restored(data_dir).map_err(failed)?;
     restore_mark::clear(data_dir).map_err(failed)
 }
 

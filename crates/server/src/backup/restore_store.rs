@@ -55,6 +55,7 @@ pub async fn restore(
             let left = filling.leave().await;
             replayed.and(left)?;
         }
+        prefix.set_restored().await?;
         prefix.clear_restoring().await
     };
     put_back.await.map_err(|what: String| {

@@ -24,6 +24,14 @@ impl StoreHome {
         match self.0 {}
     }
 
+    pub async fn is_restored(&self) -> Result<bool, String> {
+        match self.0 {}
+    }
+
+    pub async fn clear_restored(&self) -> Result<(), String> {
+        match self.0 {}
+    }
+
     pub async fn remember(&self, _shards: &Shards) -> Result<(), String> {
         match self.0 {}
     }

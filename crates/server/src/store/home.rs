@@ -80,6 +80,15 @@ impl StoreHome {
         objects::open_shards(config, &self.location, lease_holder, means).await
     }
 
+    /// Whether the account was restored, and no server has noted that.
+    pub async fn is_restored(&self) -> Result<bool, String> {
+        Prefix { location: self.location.clone() }.is_restored().await
+    }
+
+    pub async fn clear_restored(&self) -> Result<(), String> {
+        Prefix { location: self.location.clone() }.clear_restored().await
+    }
+
     pub async fn remember(&self, shards: &Shards) -> Result<(), String> {
         objects::remember(&self.location, shards).await
     }

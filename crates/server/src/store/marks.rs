@@ -3,9 +3,11 @@
 //! | object | meaning |
 //! |---|---|
 //! | `RESTORING` | a restore or a migration to this prefix is not complete: the first object written, and the last one deleted |
+//! | `RESTORED` | no server has served the restored account yet. The first one notes it in the catalog, and deletes the object |
 //! | `MOVED` | the account was moved; the object names its new place. Servers refuse this one |
 
 use super::Prefix;
+use crate::restore_mark::RESTORED;
 
 const RESTORING: &str = "RESTORING";
 const MOVED: &str = "MOVED";
@@ -40,6 +42,18 @@ impl Prefix {
 
     pub async fn clear_restoring(&self) -> Result<(), String> {
         self.remove(RESTORING).await
+    }
+
+    pub async fn set_restored(&self) -> Result<(), String> {
+        self.put(RESTORED, b"\n".to_vec()).await
+    }
+
+    pub async fn is_restored(&self) -> Result<bool, String> {
+        Ok(self.mark(RESTORED).await?.is_some())
+    }
+
+    pub async fn clear_restored(&self) -> Result<(), String> {
+        self.remove(RESTORED).await
     }
 
     /// Where the account was moved to.

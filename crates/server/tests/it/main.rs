@@ -13,6 +13,7 @@
 //! | `migrate.rs`, `migrate_online.rs` | accounts that are moved between a local disk and a store; while clients write |
 //! | `lost_files.rs` | data directories with missing files; `verify` only reads |
 //! | `analytics.rs` | analytical tables by the operator's commands, through kills |
+//! | `analytics_stores.rs` | such tables in an object store, and below a restored account |
 //! | `operate.rs` | the operator's commands |
 //! | `backups.rs`, `backup_support.rs` | backups: made while clients write, restored, damaged, interrupted, deleted |
 //! | `whole_backups.rs` | backups and logs that are not whole |
@@ -41,6 +42,8 @@
 
 #[cfg(feature = "analytics")]
 mod analytics;
+#[cfg(all(feature = "analytics", feature = "object-storage"))]
+mod analytics_stores;
 mod backup_support;
 mod backups;
 mod command_at_terminal;

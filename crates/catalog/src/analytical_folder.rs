@@ -1,11 +1,19 @@
-//! Folders of tables below the root: `database/container`, readable by people and by every file system.
+//! Folders of analytical tables below their root: `database/container`, readable by people and by every file system.
 
 use std::fmt::Write;
+
+use shardlake_model::ContainerRid;
 
 /// The folder of a container's table. Bytes that file systems or URLs treat in ways of their own are written `~XX`: readers
 /// take `%` for an escape of their own and do not find such a folder.
 pub fn folder_of(database: &str, container: &str) -> String {
     format!("{}/{}", escaped(database), escaped(container))
+}
+
+/// The folder of a container whose name differs from an earlier one by case only: file systems that ignore case would mix the
+/// two. An escape is `~` with two digits `0–9 A–F`, so the `r` cannot be one.
+pub fn folder_apart(folder: &str, rid: ContainerRid) -> String {
+    format!("{folder}~r{:x}-{:x}", rid.database.0, rid.number)
 }
 
 fn escaped(name: &str) -> String {
@@ -36,5 +44,14 @@ mod tests {
         ] {
             assert_eq!(folder_of(database, container), folder);
         }
+    }
+
+    #[test]
+    fn names_that_differ_by_case_have_folders_of_their_own() {
+        let rid = ContainerRid { database: shardlake_model::DatabaseRid(0xAB), number: 7 };
+        let apart = folder_apart(&folder_of("shop", "Customer"), rid);
+        assert_eq!(apart, "shop/Customer~rab-7");
+        // No container has this folder by its name.
+        assert_eq!(folder_of("shop", "Customer~rab-7"), "shop/Customer~7Erab-7");
     }
 }
