@@ -19,7 +19,8 @@ fn main() {
     let body = parse_document(json.as_bytes(), &limits).expect("the item is valid");
     let envelope = Envelope {
         lsn: 1,
-        timestamp_seconds: 1_700_000_000,
+        time: shardlake_stdx::HybridTime::from_seconds(1_700_000_000),
+        region: 0,
         etag: Default::default(),
         ordinal: 1,
         ttl_seconds: None,

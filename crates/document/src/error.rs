@@ -41,7 +41,7 @@ pub enum DocumentError {
     #[error("corrupt ordered key: {what}")]
     CorruptKey { what: &'static str },
     /// Written by a later release.
-    #[error("unsupported record format version {version}")]
+    #[error("unsupported record format version {version}: use the version of the program that wrote it")]
     UnsupportedRecordVersion { version: u8 },
 }
 

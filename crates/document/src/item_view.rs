@@ -41,7 +41,7 @@ impl<'a> ItemView<'a> {
             "_self" => Value::String(format!("{}{}/", self.items_link, self.rid())),
             "_etag" => Value::String(format!("\"{}\"", self.envelope.etag)),
             "_attachments" => Value::String("attachments/".to_owned()),
-            "_ts" => Value::Int(self.envelope.timestamp_seconds as i64),
+            "_ts" => Value::Int(self.envelope.timestamp_seconds() as i64),
             _ => return self.body.get(name).map(ItemProperty::Stored),
         };
         Some(ItemProperty::System(system))
@@ -95,7 +95,7 @@ impl<'a> ItemView<'a> {
             binary_out::write_string(text, out);
         }
         binary_out::write_string("_ts", out);
-        binary_out::write_int(self.envelope.timestamp_seconds as i64, out);
+        binary_out::write_int(self.envelope.timestamp_seconds() as i64, out);
         item.close(out);
     }
 
@@ -112,7 +112,7 @@ impl<'a> ItemView<'a> {
         out.extend_from_slice(b"/\",\"_etag\":\"\\\"");
         out.extend_from_slice(&self.envelope.etag.to_ascii());
         out.extend_from_slice(b"\\\"\",\"_attachments\":\"attachments/\",\"_ts\":");
-        write_int(self.envelope.timestamp_seconds as i64, out);
+        write_int(self.envelope.timestamp_seconds() as i64, out);
         out.push(b'}');
     }
 }

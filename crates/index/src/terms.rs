@@ -112,7 +112,7 @@ impl ItemTerms {
     /// The terms that depend on more than one place of the body, or on the version.
     fn push_rest(&mut self, item: &ItemView<'_>, layout: &IndexLayout) {
         let terms = self;
-        let seconds = item.envelope.timestamp_seconds as i64;
+        let seconds = item.envelope.timestamp_seconds() as i64;
         terms.push(hash_of_member(ROOT_HASH, "_ts"), RawValue::Int(seconds));
         for explicit in &layout.explicit {
             if item.body.get_path(&explicit.names).is_none() {

@@ -259,7 +259,7 @@ impl Page<'_> {
     }
 
     fn is_wanted(&self, item: &StoredItem) -> bool {
-        let is_early = |since: Timestamp| item.envelope().timestamp_seconds < since.seconds();
+        let is_early = |since: Timestamp| item.envelope().timestamp_seconds() < since.seconds();
         !item.is_expired(self.look.now.seconds()) && !self.look.since.is_some_and(is_early)
     }
 

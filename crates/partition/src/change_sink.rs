@@ -88,7 +88,7 @@ impl ChangeSink for JsonChangesWithMetadata {
         self.0.separate();
         self.0.text("{\"current\":");
         item.write_json(&mut self.0.0);
-        let (lsn, seconds) = (item.lsn(), item.envelope().timestamp_seconds);
+        let (lsn, seconds) = (item.lsn(), item.envelope().timestamp_seconds());
         self.0.text(&format!(",\"metadata\":{{\"lsn\":{lsn},\"crts\":{seconds}}}}}"));
     }
 
@@ -133,7 +133,7 @@ impl JsonChanges {
             ChangeKind::Replace => "replace",
             ChangeKind::Delete | ChangeKind::Expire => "delete",
         };
-        let seconds = current.map_or(timestamp_ms / 1000, |item| item.envelope().timestamp_seconds);
+        let seconds = current.map_or(timestamp_ms / 1000, |item| item.envelope().timestamp_seconds());
         self.text(&format!(",\"metadata\":{{\"operationType\":\"{name}\",\"lsn\":{lsn},\"crts\":{seconds}"));
         if let Some(previous_lsn) = previous_lsn {
             self.text(&format!(",\"previousImageLSN\":{previous_lsn}"));

@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_routing::LogicalKey;
-use shardlake_stdx::{Timestamp, UnderWay};
+use shardlake_stdx::{HybridTime, Timestamp, UnderWay};
 use shardlake_storage::{Batch, PendingCommit, RowsPermit, SMALL_COMMIT_ROWS, ScanOptions, Seq};
 use tracing::Instrument;
 
@@ -294,13 +294,13 @@ async fn turn_within(core: &Core, rows: usize, patience: Duration) -> Result<Opt
 pub(crate) async fn plan<W: Work>(
     core: &Core,
     turn: SequencerGuard,
-    (task, time): (&Task<'_>, Timestamp),
+    (task, time): (&Task<'_>, HybridTime),
     reads: &mut ReadSet,
     work: &W,
 ) -> Result<(SequencerGuard, Plan<W::Outcome>)> {
     let setup = Setup {
         origin: core.origin(),
-        now: if task.is_decided { task.now } else { time },
+        now: if task.is_decided { task.now } else { time.into() },
         time,
         switches: Switches {
             keeps_versions: core.past.keeps_versions(),
@@ -359,8 +359,8 @@ fn note_queued(core: &Core, sequencer: &mut Sequencer, planned: &mut PlannedComm
     #[cfg(feature = "testing")]
     crate::seeded::panic_if(crate::seeded::Mistake::PanicWhileQueueing);
     sequencer.lsn = planned.lsn;
-    sequencer.timestamp_ms = planned.timestamp_ms;
-    core.last_ms.store(planned.timestamp_ms, Ordering::Release);
+    sequencer.time = planned.time;
+    core.last_ms.store(planned.time.milliseconds(), Ordering::Release);
     sequencer.counters = planned.counters;
     core.expiry.note(planned.due);
     if let Some(oldest) = &mut sequencer.oldest {
@@ -407,11 +407,11 @@ fn check(core: &Core, sequencer: &Sequencer, planned: &PlannedCommit) {
     if crate::seeded::is_any() {
         return;
     }
-    let PlannedCommit { lsn, operations, writes, .. } = planned;
+    let PlannedCommit { lsn, time, operations, writes, .. } = planned;
     let kept = invariants::commit(&sequencer.point(), &planned.point(), operations);
     assert_eq!(kept, Ok(()), "commit {lsn} of partition {}", core.uid.0);
     if invariants::is_sampled(*lsn) {
-        let kept = invariants::rows((core.uid, &core.key_bounds), *lsn, writes, operations);
+        let kept = invariants::rows((core.uid, &core.key_bounds), (*lsn, *time), writes, operations);
         assert_eq!(kept, Ok(()), "rows of commit {lsn} of partition {}", core.uid.0);
     }
 }
@@ -427,8 +427,7 @@ pub(crate) fn queue_together(
     let mut all_marks = Vec::with_capacity(commits.len());
     for Together { core, sequencer, planned } in commits.iter_mut() {
         check(core, sequencer, planned);
-        let begun_ms = under_way.time().milliseconds();
-        assert!(planned.timestamp_ms >= begun_ms, "a commit is under way from before its time");
+        assert!(planned.time >= under_way.time(), "a commit is under way from before its time");
         let part = std::mem::take(&mut planned.batch);
         match batch.is_empty() {
             true => batch = part,
@@ -470,17 +469,15 @@ pub(crate) async fn acknowledge(core: &Core, lsn: u64, commit: PendingCommit) ->
     Ok(())
 }
 
-/// The time of a commit that holds the sequencer of each of its partitions: not before any entry of
+/// The time of a commit that holds the sequencer of each of its partitions: after every entry of
 /// their logs, and not before the request arrived, should the clock have gone back.
 pub(crate) fn commit_time<'s>(
     under_way: &UnderWay,
     task: &Task<'_>,
     turns: impl IntoIterator<Item = &'s Sequencer>,
-) -> Timestamp {
-    let last_ms = turns.into_iter().map(|sequencer| sequencer.timestamp_ms).max().unwrap_or(0);
-    let time = under_way.time().max(task.now).max(Timestamp(last_ms));
-    debug_assert!(time.milliseconds() >= last_ms, "times never go down in a log");
-    time
+) -> HybridTime {
+    let last = turns.into_iter().map(|sequencer| sequencer.time).max().unwrap_or_default();
+    under_way.time().max(task.now.into()).max(last.next())
 }
 
 /// Settings of a plan, from its partition and its purpose.
@@ -490,7 +487,7 @@ struct Setup {
     /// By which items have run out.
     now: Timestamp,
     /// Time of the commit, or of the step.
-    time: Timestamp,
+    time: HybridTime,
     switches: Switches,
 }
 
@@ -548,7 +545,7 @@ mod tests {
         PlannedCommit {
             lsn,
             batch,
-            timestamp_ms: u64::MAX,
+            time: HybridTime(u64::MAX),
             counters: Counters { items, size_bytes: 100, next_ordinal: 2 },
             operations: vec![operation],
             writes: Vec::new(),

@@ -10,7 +10,7 @@ const NEVER: u64 = u64::MAX;
 /// When an item runs out that has a time to live of its own, in seconds; `None` where it has none, or lives for ever.
 pub(crate) fn own_end(item: &Envelope) -> Option<u64> {
     let seconds = item.ttl_seconds.filter(|seconds| *seconds != -1)?;
-    Some(item.timestamp_seconds.saturating_add(seconds.max(0) as u64))
+    Some(item.timestamp_seconds().saturating_add(seconds.max(0) as u64))
 }
 
 /// The earliest times, in seconds, at which some items may expire. A bound: it may be too early,
@@ -30,7 +30,7 @@ impl Due {
 
     pub(crate) fn note(&mut self, item: &Envelope) {
         match item.ttl_seconds {
-            None => self.oldest = self.oldest.min(item.timestamp_seconds),
+            None => self.oldest = self.oldest.min(item.timestamp_seconds()),
             Some(-1) => {}
             Some(_) => self.own = self.own.min(own_end(item).unwrap_or(NEVER)),
         }
@@ -155,7 +155,8 @@ mod tests {
     fn item(timestamp_seconds: u64, ttl_seconds: Option<i32>) -> Envelope {
         Envelope {
             lsn: 1,
-            timestamp_seconds,
+            time: shardlake_stdx::HybridTime::from_seconds(timestamp_seconds),
+            region: 0,
             etag: shardlake_stdx::Guid([0; 16]),
             ordinal: 1,
             ttl_seconds,
@@ -169,7 +170,7 @@ mod tests {
         assert_eq!(own_end(&item(100, Some(5))), Some(105));
         assert_eq!(own_end(&item(100, Some(-1))), None, "it lives for ever");
         assert_eq!(own_end(&item(100, None)), None);
-        assert_eq!(own_end(&item(u64::MAX, Some(5))), Some(u64::MAX));
+        assert_eq!(own_end(&item(u64::MAX, Some(5))), Some(((1 << 48) - 1) / 1000 + 5));
         let mut due = Due::NEVER;
         [item(100, Some(50)), item(90, None), item(120, Some(7)), item(80, Some(-1))]
             .iter()

@@ -8,12 +8,13 @@ use shardlake_document::{Envelope, ItemView, RawDocument, Record, identity_of};
 use shardlake_index::{IndexLayout, ItemTerms};
 use shardlake_model::Result;
 use shardlake_routing::{LogicalKey, effective_partition_key};
-use shardlake_stdx::{Guid, Timestamp};
+use shardlake_stdx::{Guid, HybridTime};
 use shardlake_storage::CachedRow;
 
 use crate::body_terms::{BodyTerms, IndexTerms};
 use crate::cpu_pool::HEAVY_BYTES;
 use crate::keys::{self, PartitionUid};
+use crate::log::entry::OWN_REGION;
 use crate::partition_key::extract_partition_key;
 use crate::shape::ContainerSchema;
 
@@ -95,12 +96,11 @@ impl StoredItem {
     }
 
     /// This version with the LSN and time of its commit.
-    pub(crate) fn committed(&self, lsn: u64, time: Timestamp) -> StoredItem {
-        let timestamp_seconds = time.seconds();
-        let longer = digits(timestamp_seconds) as i64 - digits(self.envelope.timestamp_seconds) as i64;
+    pub(crate) fn committed(&self, lsn: u64, time: HybridTime) -> StoredItem {
+        let longer = digits(time.seconds()) as i64 - digits(self.envelope.timestamp_seconds()) as i64;
         let json_size_bytes = i64::from(self.envelope.json_size_bytes) + longer;
         let json_size_bytes = u32::try_from(json_size_bytes).expect("an item is longer than its time");
-        let envelope = Envelope { lsn, timestamp_seconds, json_size_bytes, ..self.envelope };
+        let envelope = Envelope { lsn, time, region: OWN_REGION, json_size_bytes, ..self.envelope };
         let version = StoredItem::new(envelope, self.body(), &self.shape);
         StoredItem { members: self.members.clone(), terms: self.terms.clone(), ..version }
     }
@@ -157,7 +157,7 @@ impl StoredItem {
 
     pub fn is_expired(&self, now_seconds: u64) -> bool {
         let envelope = self.envelope();
-        self.shape.is_expired(envelope.timestamp_seconds, envelope.ttl_seconds, now_seconds)
+        self.shape.is_expired(envelope.timestamp_seconds(), envelope.ttl_seconds, now_seconds)
     }
 
     /// The item as clients and queries see it.

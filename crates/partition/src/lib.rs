@@ -60,6 +60,8 @@ mod deletion;
 mod describe;
 mod due;
 mod end;
+#[cfg(test)]
+mod envelope_tests;
 mod expire;
 mod feed;
 mod index;

@@ -22,7 +22,7 @@ use shardlake_index::IndexLayout;
 use shardlake_model::{PartitionKeyDefinition, Preconditions, ReplyMeta, Result};
 use shardlake_routing::KeyRange;
 use shardlake_routing::LogicalKey;
-use shardlake_stdx::CommitTimes;
+use shardlake_stdx::{CommitTimes, HybridTime};
 use shardlake_storage::{Found, Shard};
 use tokio::sync::Mutex;
 
@@ -80,10 +80,17 @@ impl Partition {
             is_counted(&view, uid),
         )
         .await?;
-        let (lsn, timestamp_ms, counters) = match last {
-            Some((lsn, entry)) => (lsn, entry.timestamp_ms(), entry.counters),
-            None => (0, 0, Counters::default()),
+        let (lsn, time, counters) = match last {
+            Some((lsn, entry)) => (lsn, entry.time, entry.counters),
+            None => (0, HybridTime::default(), Counters::default()),
         };
+        if !times.observe(time) {
+            tracing::warn!(
+                partition = uid.0,
+                last_commit_ms = time.milliseconds(),
+                "the last commit is more than an hour ahead of the clock: check the clock"
+            );
+        }
         let marks = marks.as_deref().map_or(Ok(LogMarks::default()), LogMarks::decode)?;
         if let Err(reason) = invariants::opened(lsn, &counters, &marks) {
             tracing::error!(
@@ -112,7 +119,7 @@ impl Partition {
             shard,
             times,
             sequencer: SequencerLock::new(
-                Sequencer::new(lsn, timestamp_ms, counters, Maintained { layouts, counted }),
+                Sequencer::new(lsn, time, counters, Maintained { layouts, counted }),
                 life.clone(),
             ),
             transactions: Transactions::default(),
@@ -123,7 +130,7 @@ impl Partition {
             past: KeptPast::new(marks),
             holds: Holds::default(),
             acknowledged: Acknowledged::new(lsn, counters),
-            last_ms: AtomicU64::new(timestamp_ms),
+            last_ms: AtomicU64::new(time.milliseconds()),
         });
         Ok(Partition { uid, range_id, epk_range, rid_prefix, session_version, core, heat: OnceLock::new() })
     }

@@ -58,7 +58,7 @@ pub(crate) async fn reclaim_space(
         last = rows.last().map(|(key, _)| key.clone());
         for (key, value) in rows {
             let item = Record::decode(&value).map_err(crate::corrupt)?.envelope;
-            if shape.is_expired(item.timestamp_seconds, item.ttl_seconds, command.now.seconds()) {
+            if shape.is_expired(item.timestamp_seconds(), item.ttl_seconds, command.now.seconds()) {
                 found.push(key);
             }
         }

@@ -12,6 +12,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use shardlake_model::Result;
+use shardlake_stdx::HybridTime;
 use shardlake_storage::witness::Planning;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
@@ -29,7 +30,7 @@ use crate::sizes::{Largest, RecentSizes};
 pub(crate) struct Sequencer {
     pub lsn: u64,
     /// Time of the last entry of the log: times never go down in it.
-    pub timestamp_ms: u64,
+    pub time: HybridTime,
     pub counters: Counters,
     pub pending: Pending,
     /// The structures that writes keep in step with the items: decided here and not by a request's
@@ -52,10 +53,10 @@ pub(crate) struct Sequencer {
 }
 
 impl Sequencer {
-    pub fn new(lsn: u64, timestamp_ms: u64, counters: Counters, maintained: Maintained) -> Self {
+    pub fn new(lsn: u64, time: HybridTime, counters: Counters, maintained: Maintained) -> Self {
         Sequencer {
             lsn,
-            timestamp_ms,
+            time,
             counters,
             pending: Pending::default(),
             maintained,
@@ -71,7 +72,7 @@ impl Sequencer {
 
     /// The partition after the last commit that was queued.
     pub fn point(&self) -> Point {
-        Point { lsn: self.lsn, timestamp_ms: self.timestamp_ms, counters: self.counters }
+        Point { lsn: self.lsn, time: self.time, counters: self.counters }
     }
 
     /// Whether a shape has the container's current time to live. Only then may items be removed for
@@ -194,7 +195,7 @@ mod tests {
 
     fn lock() -> (SequencerLock, Arc<Life>) {
         let life = Arc::new(Life::new(PartitionUid(3), 0));
-        let sequencer = Sequencer::new(4, 50, Counters::default(), Maintained::default());
+        let sequencer = Sequencer::new(4, HybridTime(50), Counters::default(), Maintained::default());
         (SequencerLock::new(sequencer, life.clone()), life)
     }
 
@@ -259,6 +260,6 @@ mod tests {
         let mut held = lock.hold().await;
         held.reserve_ordinals(10);
         assert_eq!(held.counters.next_ordinal, 90, "ordinals are never handed out again");
-        assert_eq!(held.point(), Point { lsn: 4, timestamp_ms: 50, counters: held.counters });
+        assert_eq!(held.point(), Point { lsn: 4, time: HybridTime(50), counters: held.counters });
     }
 }

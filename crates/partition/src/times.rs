@@ -1,7 +1,7 @@
 //! Times of commits, for readers that bring the changes of several partitions into one order, or begin at a time.
 //!
 //! A commit takes its time when it is planned under the sequencer, from the account's
-//! `CommitTimes`. Commits of one partition have times that never go down. A commit that is planned,
+//! `CommitTimes`. Times of commits of one partition rise. A commit that is planned,
 //! or queued and not durable, may still have an earlier time than a change that another partition
 //! has reported already. [`Partition::pass`] waits for the sequencer, and so rules that out:
 //!
@@ -22,14 +22,14 @@ use crate::log::marks::NOT_KEPT;
 
 /// Time of the last commit that was planned.
 pub(crate) async fn last_time(core: &Core) -> Timestamp {
-    Timestamp(core.sequencer.hold().await.timestamp_ms)
+    core.sequencer.hold().await.time.into()
 }
 
 /// From now on no commit has an earlier time. Returns the LSN of the last commit before that,
 /// which may not be durable yet.
 pub(crate) async fn pass(core: &Core, time: Timestamp) -> u64 {
     let mut sequencer = core.sequencer.hold().await;
-    sequencer.timestamp_ms = sequencer.timestamp_ms.max(time.milliseconds());
+    sequencer.time = sequencer.time.max(time.into());
     sequencer.lsn
 }
 

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use rustc_hash::{FxHashMap, FxHashSet};
 use shardlake_model::Result;
 use shardlake_routing::effective_partition_key;
+use shardlake_stdx::HybridTime;
 use shardlake_storage::{ScanOptions, Shard, Snapshot};
 
 use crate::feed::created;
@@ -57,8 +58,18 @@ impl PartitionReport {
 /// The last change of an item in the log.
 struct LastChange {
     lsn: u64,
+    /// Time of the commit; `None` in the part of a log that was made of several, whose times are joined.
+    time: Option<HybridTime>,
     alive: bool,
     seen: bool,
+}
+
+impl LastChange {
+    /// Whether a version of a time may come from the commit. Records of version 2 have whole seconds.
+    fn is_of_time(&self, version: HybridTime) -> bool {
+        let is = |time: HybridTime| version == time || version == HybridTime::from_seconds(time.seconds());
+        self.time.is_none_or(is)
+    }
 }
 
 struct Verifier<'a> {
@@ -153,6 +164,7 @@ impl Verifier<'_> {
     }
 
     fn note_changes(&mut self, lsn: u64, entry: LogEntry) {
+        let time = Some(entry.time).filter(|_| lsn > self.marks.joined_to);
         for operation in entry.operations {
             let alive = matches!(operation.kind, ChangeKind::Create | ChangeKind::Replace);
             let before = self
@@ -172,7 +184,7 @@ impl Verifier<'_> {
                     format!("log entry {lsn} follows version {previous} of an item whose last is {before}")
                 });
             }
-            self.changes.insert(operation.key, LastChange { lsn, alive, seen: false });
+            self.changes.insert(operation.key, LastChange { lsn, time, alive, seen: false });
         }
     }
 
@@ -240,7 +252,7 @@ impl Verifier<'_> {
         expect(body_id.is_some_and(|body_id| body_id == id), "its id differs from its body's");
         let envelope = item.envelope();
         let size =
-            rendered_size(shardlake_document::json_size(body) - 2, self.shape, envelope.timestamp_seconds);
+            rendered_size(shardlake_document::json_size(body) - 2, self.shape, envelope.timestamp_seconds());
         expect(size == item.json_size_bytes(), "its recorded size is wrong");
         let (prefix, number) = (envelope.ordinal >> 40, envelope.ordinal & ((1 << 40) - 1));
         let inherits = |inherited: &u32| u64::from(*inherited) == prefix;
@@ -253,7 +265,12 @@ impl Verifier<'_> {
             );
         }
         match self.changes.get_mut(&key[HEADER..]) {
-            Some(change) if change.alive && change.lsn == envelope.lsn => change.seen = true,
+            Some(change) if change.alive && change.lsn == envelope.lsn => {
+                change.seen = true;
+                if !change.is_of_time(envelope.time) {
+                    problems.push(format!("item {name}: its time differs from that of its commit"));
+                }
+            }
             Some(change) => {
                 change.seen = true;
                 let (lsn, state) = (change.lsn, if change.alive { "wrote" } else { "deleted" });

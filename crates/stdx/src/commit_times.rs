@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Times that are given out never go down, even when the clock does, so a commit that begins later
-//! has no earlier time than any that was given out before. Two commits may have the same time.
+//! has a later time than any that was given out before: in one millisecond, a counter orders commits.
+//! [`CommitTimes::observe`] keeps that true for commits of an earlier run of the program.
 //!
 //! One lock guards the list of the times that are under way. It is never held over a wait or a
 //! callback. A writer takes it twice. A reader takes it once in a millisecond while no commit is
@@ -22,7 +23,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Clock, Timestamp};
+use crate::{Clock, HybridTime, Timestamp};
+
+/// Times that are further ahead of the clock are not followed: they come of a clock that was wrong.
+const OBSERVED_AHEAD_MAX_MS: u64 = 60 * 60 * 1000;
 
 /// Gives commits their times. Clones share everything.
 #[derive(Debug, Clone, Default)]
@@ -38,10 +42,10 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// No time below this is given out.
-    last_ms: u64,
-    /// The times of commits under way and how many have each; in order, none with zero.
-    under_way: VecDeque<(u64, u32)>,
+    /// No commit that begins from now on gets this time or an earlier one.
+    last: HybridTime,
+    /// The times of commits under way, in order.
+    under_way: VecDeque<HybridTime>,
 }
 
 impl CommitTimes {
@@ -52,17 +56,26 @@ impl CommitTimes {
     /// Begins a commit. It is under way until the guard is dropped.
     pub fn begin(&self) -> UnderWay {
         let mut state = self.0.state();
-        let time_ms = self.0.advance(&mut state, 0);
-        match state.under_way.back_mut() {
-            Some((last_ms, count)) if *last_ms == time_ms => *count += 1,
-            back => {
-                let is_later = back.is_none_or(|(last_ms, _)| *last_ms < time_ms);
-                assert!(is_later, "commits under way are listed in the order of their times");
-                state.under_way.push_back((time_ms, 1));
-            }
-        }
+        let time = HybridTime::from(self.0.clock.now()).max(state.last.next());
+        state.last = time;
+        let is_later = state.under_way.back().is_none_or(|last| *last < time);
+        assert!(is_later, "commits under way are listed in the order of their times");
+        state.under_way.push_back(time);
         drop(state);
-        UnderWay { shared: self.0.clone(), time_ms }
+        UnderWay { shared: self.0.clone(), time }
+    }
+
+    /// Gives later commits times above that of a stored commit, which an earlier run of the program gave
+    /// out. Returns whether: a time more than an hour ahead of the clock is ignored, so that one wrong
+    /// clock does not move every later commit.
+    pub fn observe(&self, time: HybridTime) -> bool {
+        let mut state = self.0.state();
+        let ahead_ms = time.milliseconds().saturating_sub(self.0.clock.now().milliseconds());
+        let follows = ahead_ms <= OBSERVED_AHEAD_MAX_MS;
+        if follows {
+            state.last = state.last.max(time);
+        }
+        follows
     }
 
     /// Every commit that begins from now on has this time or a later one.
@@ -75,7 +88,7 @@ impl CommitTimes {
     /// which may be ahead of the clock: later commits are not moved above `floor`.
     pub fn between(&self, floor: Timestamp) -> Timestamp {
         let mut state = self.0.state();
-        let above_ms = state.last_ms + 1;
+        let above_ms = state.last.milliseconds() + 1;
         let time_ms = self.0.advance(&mut state, above_ms);
         Timestamp(time_ms.max(floor.milliseconds() + 1))
     }
@@ -94,7 +107,7 @@ impl CommitTimes {
         }
         let mut state = self.0.state();
         let latest_ms = self.0.advance(&mut state, 0);
-        let seen_ms = state.under_way.front().map_or(latest_ms, |(first_ms, _)| *first_ms);
+        let seen_ms = state.under_way.front().map_or(latest_ms, |first| first.milliseconds());
         assert!(seen_ms >= known_ms, "commits take times that were not passed yet");
         // Under the lock, so that nothing is stored that a later answer is above.
         self.0.seen_before_ms.fetch_max(seen_ms, Ordering::Release);
@@ -108,21 +121,17 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The time now, at least `above_ms`; earlier times are not given out any more.
+    /// The millisecond now, at least `above_ms`; times of earlier ones are not given out any more.
     fn advance(&self, state: &mut State, above_ms: u64) -> u64 {
-        state.last_ms = self.clock.now().milliseconds().max(state.last_ms).max(above_ms);
-        state.last_ms
+        let now_ms = self.clock.now().milliseconds().max(above_ms);
+        state.last = state.last.max(HybridTime::from_milliseconds(now_ms));
+        state.last.milliseconds()
     }
 
-    fn end(&self, time_ms: u64) {
+    fn end(&self, time: HybridTime) {
         let mut state = self.state();
-        let place = state.under_way.binary_search_by_key(&time_ms, |(time_ms, _)| *time_ms);
-        let place = place.expect("a commit under way is in the list");
-        let (_, count) = &mut state.under_way[place];
-        *count -= 1;
-        if *count == 0 {
-            state.under_way.remove(place);
-        }
+        let place = state.under_way.binary_search(&time).expect("a commit under way is in the list");
+        state.under_way.remove(place);
     }
 }
 
@@ -131,13 +140,13 @@ impl Shared {
 #[must_use = "the commit is under way until this goes"]
 pub struct UnderWay {
     shared: Arc<Shared>,
-    time_ms: u64,
+    time: HybridTime,
 }
 
 impl UnderWay {
-    /// The time of the commit.
-    pub fn time(&self) -> Timestamp {
-        Timestamp(self.time_ms)
+    /// The time of the commit, which no other commit has.
+    pub fn time(&self) -> HybridTime {
+        self.time
     }
 
     /// The commit failed, but may be visible after a restart. It stays under way: no later time is
@@ -149,7 +158,7 @@ impl UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.shared.end(self.time_ms);
+        self.shared.end(self.time);
     }
 }
 
@@ -172,9 +181,10 @@ mod tests {
         clock.advance(Duration::from_millis(5));
         let (second, third) = (times.begin(), times.begin());
         assert_eq!(
-            (first.time(), second.time(), third.time()),
-            (Timestamp(1_000), Timestamp(1_005), Timestamp(1_005))
+            (first.time().milliseconds(), second.time().milliseconds(), third.time().milliseconds()),
+            (1_000, 1_005, 1_005)
         );
+        assert!(second.time() < third.time(), "in one millisecond");
         clock.advance(Duration::from_millis(5));
         assert_eq!(times.seen_before(), Timestamp(1_000));
         drop(second);
@@ -204,17 +214,46 @@ mod tests {
         let Clock::Manual(hands) = &clock else { unreachable!("it was made so") };
         hands.store(2_000, Ordering::SeqCst);
         let commit = times.begin();
-        assert_eq!((commit.time(), times.seen_before()), (Timestamp(5_000), Timestamp(5_000)));
+        let time = Timestamp::from(commit.time());
+        assert_eq!((time, times.seen_before()), (Timestamp(5_000), Timestamp(5_000)));
         drop(commit);
         assert_eq!((times.latest(), times.seen_before()), (Timestamp(5_000), Timestamp(5_000)));
     }
 
     #[test]
+    fn times_are_above_those_of_an_earlier_run() {
+        let (clock, times) = times(1_000);
+        let stored = HybridTime(HybridTime::from_milliseconds(4_000).0 + 9);
+        assert!(times.observe(stored));
+        assert_eq!(times.begin().time(), stored.next());
+        assert!(times.observe(HybridTime::from_milliseconds(2_000)), "an earlier one");
+        assert_eq!(times.begin().time(), stored.next().next());
+        clock.advance(Duration::from_secs(60));
+        assert_eq!(times.begin().time(), HybridTime::from_milliseconds(61_000));
+        let wrong = HybridTime::from_milliseconds(61_000 + OBSERVED_AHEAD_MAX_MS + 1);
+        assert!(!times.observe(wrong), "the clock was wrong");
+        assert!(times.begin().time() < wrong);
+        assert!(times.observe(HybridTime::from_milliseconds(61_000 + OBSERVED_AHEAD_MAX_MS)));
+    }
+
+    #[test]
+    fn many_commits_of_one_millisecond_go_on_in_the_next() {
+        let (_, times) = times(1_000);
+        let mut last = HybridTime::default();
+        for _ in 0..=u32::from(u16::MAX) + 1 {
+            let time = times.begin().time();
+            assert!(time > last);
+            last = time;
+        }
+        assert_eq!((last.milliseconds(), last.counter()), (1_001, 0));
+    }
+
+    #[test]
     fn a_time_between_commits_is_later_than_all_before() {
         let (_, times) = times(1_000);
-        let before = times.begin().time();
+        let before = Timestamp::from(times.begin().time());
         let between = times.between(Timestamp(0));
-        let after = times.begin().time();
+        let after = Timestamp::from(times.begin().time());
         assert!(before < between && between <= after, "{before:?} {between:?} {after:?}");
         assert_eq!(times.between(Timestamp(7_000)), Timestamp(7_001));
         assert!(times.latest() < Timestamp(7_000), "commits keep to the clock");

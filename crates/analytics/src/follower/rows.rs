@@ -56,7 +56,7 @@ impl Rows {
             .map(|(rid, etag, record)| Row {
                 rid,
                 etag,
-                timestamp_seconds: record.envelope.timestamp_seconds,
+                timestamp_seconds: record.envelope.timestamp_seconds(),
                 lsn: record.envelope.lsn,
                 ordinal: record.envelope.ordinal,
                 body: record.body,

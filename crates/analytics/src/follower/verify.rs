@@ -100,7 +100,7 @@ async fn compare(
                 if is_of_pass(envelope.ordinal) {
                     let content =
                         hash_of(&normal_form_of(table.schema(), record.body), &envelope.etag.to_string());
-                    items.insert((envelope.ordinal, envelope.lsn), (envelope.timestamp_seconds, content));
+                    items.insert((envelope.ordinal, envelope.lsn), (envelope.timestamp_seconds(), content));
                 }
             }
             rests.pause().await;

@@ -312,7 +312,7 @@ impl Fixture {
                         let rid = ItemRid { container: rid, ordinal: envelope.ordinal }.text();
                         let document = normal_form_of(&schema, record.body);
                         let etag = format!("\"{}\"", envelope.etag);
-                        rows.insert((rid, envelope.lsn), (document, envelope.timestamp_seconds, etag));
+                        rows.insert((rid, envelope.lsn), (document, envelope.timestamp_seconds(), etag));
                     }
                 }
                 rest = round.rest();

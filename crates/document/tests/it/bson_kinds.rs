@@ -8,7 +8,7 @@ use shardlake_document::{
     Body, BsonKind, DocumentError, Envelope, PatchOperation, RawArray, RawDocument, RawValue, Record,
     SYSTEM_PROPERTIES, Value, apply_patch, compare_raw, json_size, parse_document, write_binary,
 };
-use shardlake_stdx::Guid;
+use shardlake_stdx::{Guid, HybridTime};
 
 fn text() -> impl Strategy<Value = String> {
     "[a-z\u{e0}-\u{ff}\"\\\\]{0,6}"
@@ -118,7 +118,8 @@ fn assert_same_elements(array: RawArray<'_>, theirs: &[Bson]) {
 fn envelope() -> Envelope {
     Envelope {
         lsn: 1,
-        timestamp_seconds: 2,
+        time: HybridTime::from_seconds(2),
+        region: 0,
         etag: Guid([3; 16]),
         ordinal: 4,
         ttl_seconds: None,

@@ -22,7 +22,8 @@ fn with_item<R>(json: &str, check: impl FnOnce(&ItemView<'_>) -> R) -> R {
     let etag = shardlake_stdx::Random::seeded(1).guid();
     let envelope = Envelope {
         lsn: 1,
-        timestamp_seconds: 7,
+        time: shardlake_stdx::HybridTime::from_seconds(7),
+        region: 0,
         etag,
         ordinal: 1,
         ttl_seconds: None,

@@ -106,7 +106,7 @@ impl Search<'_> {
     }
 
     fn is_expired(&self, item: &Envelope) -> bool {
-        self.shape.is_expired(item.timestamp_seconds, item.ttl_seconds, self.now_seconds)
+        self.shape.is_expired(item.timestamp_seconds(), item.ttl_seconds, self.now_seconds)
     }
 
     async fn look_at_own(&self, last: Option<&Bytes>) -> Result<Found> {

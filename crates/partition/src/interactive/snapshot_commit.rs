@@ -13,7 +13,7 @@ use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use shardlake_model::{Error, Result};
 use shardlake_routing::LogicalKey;
-use shardlake_stdx::{Timestamp, UnderWay};
+use shardlake_stdx::{HybridTime, UnderWay};
 use shardlake_storage::{PendingCommit, RowsPermit, SMALL_COMMIT_ROWS};
 
 use super::snapshot_transaction::{Branch, Fingerprint, SnapshotTransaction, conflict, fingerprint, task};
@@ -148,7 +148,7 @@ impl SnapshotTransaction {
         &self,
         pieces: &mut [Piece],
         turns: Vec<SequencerGuard>,
-        time: Timestamp,
+        time: HybridTime,
     ) -> Result<Planned> {
         let mut planned = Vec::with_capacity(pieces.len());
         for (at, (piece, turn)) in pieces.iter_mut().zip(turns).enumerate() {

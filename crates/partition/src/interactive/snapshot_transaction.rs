@@ -260,7 +260,7 @@ impl Branch {
             core.check_open()?;
             turn.pending.forget_applied(core.shard().applied());
             let planned;
-            (turn, planned) = plan(&core, turn, (&task, task.now), &mut reads, step).await?;
+            (turn, planned) = plan(&core, turn, (&task, task.now.into()), &mut reads, step).await?;
             match planned {
                 Ok((reply, planned, displaced)) => {
                     if !self.claimed.take(displaced.iter().map(|(key, _)| key.clone())) {

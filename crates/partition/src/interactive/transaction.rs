@@ -275,7 +275,7 @@ async fn plan_step(
         core.check_open()?;
         turn.pending.forget_applied(core.shard().applied());
         let planned;
-        (turn, planned) = plan(core, turn, (&task, task.now), &mut reads, step).await?;
+        (turn, planned) = plan(core, turn, (&task, task.now.into()), &mut reads, step).await?;
         *rests_on = core.last_queued(&turn).max(*rests_on);
         match planned {
             Ok((reply, step)) => {

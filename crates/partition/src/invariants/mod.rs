@@ -2,8 +2,8 @@
 //!
 //! | function | holds | checked |
 //! |---|---|---|
-//! | [`commit`] | LSN + 1; times and ordinals never fall; the total of items follows from the log | at every commit |
-//! | [`rows`] | item ⇔ ordinal row ⇔ operation in the log; unique row ⇒ item; keys inside the range | at every commit in debug builds, else at 1 of 64 |
+//! | [`commit`] | LSN + 1; times rise; ordinals never fall; the total of items follows from the log | at every commit |
+//! | [`rows`] | item ⇔ ordinal row ⇔ operation in the log, of one time and region; unique row ⇒ item; keys inside the range | at every commit in debug builds, else at 1 of 64 |
 //! | [`opened`] | last LSN, totals and marks of the log agree | when a partition is opened, and by `verify` |
 //! | [`crate::log::invariants::Page`] | LSNs rise without unknown holes, times do not fall, versions end after they began | where pages of the log are read, and by `verify` |
 //!
@@ -15,9 +15,10 @@ use rustc_hash::FxHashMap;
 use shardlake_document::Record;
 use shardlake_model::PartitionUid;
 use shardlake_routing::KeyRange;
+use shardlake_stdx::HybridTime;
 
 use crate::keys::{self, HEADER};
-use crate::log::entry::{ChangeKind, Counters, LogOperation};
+use crate::log::entry::{ChangeKind, Counters, LogOperation, OWN_REGION};
 use crate::log::marks::LogMarks;
 
 /// The reason why something cannot be.
@@ -35,7 +36,7 @@ pub(crate) fn is_sampled(lsn: u64) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Point {
     pub lsn: u64,
-    pub timestamp_ms: u64,
+    pub time: HybridTime,
     pub counters: Counters,
 }
 
@@ -44,8 +45,8 @@ pub(crate) fn commit(before: &Point, after: &Point, operations: &[LogOperation])
     if after.lsn != before.lsn + 1 {
         return Err("a commit advances the LSN by exactly one");
     }
-    if after.timestamp_ms < before.timestamp_ms {
-        return Err("times never go down in a log");
+    if after.time <= before.time {
+        return Err("times rise from commit to commit");
     }
     if after.counters.next_ordinal < before.counters.next_ordinal {
         return Err("an ordinal that was handed out is handed out again");
@@ -127,7 +128,7 @@ impl<'w> Rows<'w> {
 /// The rows of a commit of a partition, against the operations of its log entry.
 pub(crate) fn rows(
     (uid, bounds): (PartitionUid, &KeyBounds),
-    lsn: u64,
+    (lsn, time): (u64, HybridTime),
     writes: &[(Bytes, Option<Bytes>)],
     operations: &[LogOperation],
 ) -> Result<(), Broken> {
@@ -138,7 +139,7 @@ pub(crate) fn rows(
     let mut written = 0;
     for operation in operations {
         written += usize::from(is_version(operation.kind));
-        agrees(&rows, lsn, operation)?;
+        agrees(&rows, (lsn, time), operation)?;
     }
     let mut found = 0;
     for (key, value) in writes {
@@ -172,7 +173,7 @@ fn is_version(kind: ChangeKind) -> bool {
 }
 
 /// An operation of the log against the rows of its item and of its ordinal.
-fn agrees(rows: &Rows<'_>, lsn: u64, operation: &LogOperation) -> Result<(), Broken> {
+fn agrees(rows: &Rows<'_>, (lsn, time): (u64, HybridTime), operation: &LogOperation) -> Result<(), Broken> {
     let LogOperation { kind, ordinal, key, .. } = operation;
     let item = rows.get(keys::ITEMS, key);
     let owner = rows.get(keys::ORDINALS, &ordinal.to_be_bytes());
@@ -189,6 +190,9 @@ fn agrees(rows: &Rows<'_>, lsn: u64, operation: &LogOperation) -> Result<(), Bro
     let envelope = Record::decode(record).map_err(|_| "a written record is damaged")?.envelope;
     if (envelope.lsn, envelope.ordinal) != (lsn, *ordinal) {
         return Err("a written item has another LSN or ordinal than its operation");
+    }
+    if (envelope.time, envelope.region) != (time, OWN_REGION) {
+        return Err("a written item has another time or region than its commit");
     }
     // The steps of a transaction may have given it to another item.
     let ended = operation.ended_ordinal.map(|ended| rows.get(keys::ORDINALS, &ended.to_be_bytes()));
@@ -227,8 +231,12 @@ mod tests {
 
     const UID: PartitionUid = PartitionUid(3);
 
-    fn point(lsn: u64, timestamp_ms: u64, items: u64, next_ordinal: u64) -> Point {
-        Point { lsn, timestamp_ms, counters: Counters { items, size_bytes: items * 100, next_ordinal } }
+    fn point(lsn: u64, time: u64, items: u64, next_ordinal: u64) -> Point {
+        Point {
+            lsn,
+            time: HybridTime(time),
+            counters: Counters { items, size_bytes: items * 100, next_ordinal },
+        }
     }
 
     fn operation(kind: ChangeKind, key: &[u8], ordinal: u64, previous_lsn: u64) -> LogOperation {
@@ -240,11 +248,13 @@ mod tests {
         let before = point(7, 50, 3, 9);
         let create = [operation(ChangeKind::Create, b"a", 9, 0)];
         let reason = |after: Point, operations: &[LogOperation]| commit(&before, &after, operations).err();
-        assert_eq!(reason(point(8, 50, 4, 10), &create), None);
-        assert!(reason(point(9, 50, 4, 10), &create).is_some_and(|words| words.contains("exactly one")));
-        assert!(reason(point(8, 49, 4, 10), &create).is_some_and(|words| words.contains("times")));
-        assert!(reason(point(8, 50, 4, 8), &create).is_some_and(|words| words.contains("ordinal")));
-        assert!(reason(point(8, 50, 3, 10), &create).is_some_and(|words| words.contains("total")));
+        assert_eq!(reason(point(8, 51, 4, 10), &create), None);
+        assert!(reason(point(9, 51, 4, 10), &create).is_some_and(|words| words.contains("exactly one")));
+        for time in [49, 50] {
+            assert!(reason(point(8, time, 4, 10), &create).is_some_and(|words| words.contains("times")));
+        }
+        assert!(reason(point(8, 51, 4, 8), &create).is_some_and(|words| words.contains("ordinal")));
+        assert!(reason(point(8, 51, 3, 10), &create).is_some_and(|words| words.contains("total")));
         let anew = [operation(ChangeKind::Expire, b"a", 2, 4), operation(ChangeKind::Create, b"a", 9, 0)];
         assert_eq!(reason(point(8, 51, 3, 10), &anew), None, "one ends, one begins");
     }
@@ -266,12 +276,12 @@ mod tests {
     }
 
     /// The rows of the last commit of a partition, as the shard has them, and its operations.
-    async fn last_commit(fixture: &Fixture, lsn: u64) -> (Vec<(Bytes, Option<Bytes>)>, Vec<LogOperation>) {
+    async fn last_commit(fixture: &Fixture, lsn: u64) -> (Vec<(Bytes, Option<Bytes>)>, crate::LogEntry) {
         let view = fixture.shard.view();
         let entry = view.get(&keys::log_key(UID, lsn)).await.expect("readable").expect("an entry");
-        let operations = crate::LogEntry::decode(&entry).expect("its own").operations;
+        let entry = crate::LogEntry::decode(&entry).expect("its own");
         let mut writes = Vec::new();
-        for operation in &operations {
+        for operation in &entry.operations {
             for key in [
                 keys::with_header(UID, keys::ITEMS, &operation.key),
                 keys::ordinal_key(UID, operation.ordinal),
@@ -280,17 +290,18 @@ mod tests {
                 writes.push((Bytes::from(key), value));
             }
         }
-        (writes, operations)
+        (writes, entry)
     }
 
     #[tokio::test]
     async fn rows_and_operations_belong_together() {
         let fixture = Fixture::new().await;
         fixture.upsert("a", "1").await.expect("written");
-        let (writes, operations) = last_commit(&fixture, 1).await;
+        let (writes, entry) = last_commit(&fixture, 1).await;
+        let (at, operations) = ((1, entry.time), entry.operations);
         let full = KeyBounds::of(&KeyRange::full());
         let checked = |writes: &[(Bytes, Option<Bytes>)], operations: &[LogOperation]| {
-            rows((UID, &full), 1, writes, operations).err()
+            rows((UID, &full), at, writes, operations).err()
         };
         assert_eq!(checked(&writes, &operations), None);
         let reason = |writes: &[(Bytes, Option<Bytes>)], operations: &[LogOperation], words: &str| {
@@ -308,9 +319,11 @@ mod tests {
         reason(&writes, &both, "an ended version still names");
         let renumbered = [LogOperation { ordinal: 99, ..operations[0].clone() }];
         reason(&writes, &renumbered, "another LSN or ordinal");
+        let later = rows((UID, &full), (1, entry.time.next()), &writes, &operations).err();
+        assert!(later.is_some_and(|words| words.contains("another time or region")), "{later:?}");
         let end = KeyRange::full().max;
         let empty = KeyBounds::of(&KeyRange { min: end.clone(), max: end });
-        let outside = rows((UID, &empty), 1, &writes, &operations).err();
+        let outside = rows((UID, &empty), at, &writes, &operations).err();
         assert!(outside.is_some_and(|words| words.contains("outside")), "{outside:?}");
         let mut key = keys::logical_prefix_in(UID, keys::UNIQUE_KEYS, &fixture.logical());
         key.insert(HEADER, 0);

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shardlake_model::{PartitionUid, Result};
+use shardlake_stdx::HybridTime;
 use shardlake_storage::{Row, Scan, ScanOptions, View};
 
 use super::entry::LogEntry;
@@ -25,7 +26,7 @@ pub(crate) struct Entries {
     /// Rows that were read and not returned.
     rows: VecDeque<Row>,
     last_lsn: u64,
-    last_ms: u64,
+    last_time: HybridTime,
     problem: Option<(u64, LogProblem)>,
 }
 
@@ -40,7 +41,15 @@ impl Entries {
     ) -> Entries {
         let (_, end) = keys::space_range(uid, keys::CHANGE_LOG);
         let scan = Mutex::new(view.scan(keys::log_key(uid, after.saturating_add(1))..end, options));
-        Entries { uid, marks, scan, rows: VecDeque::new(), last_lsn: after, last_ms: 0, problem: None }
+        Entries {
+            uid,
+            marks,
+            scan,
+            rows: VecDeque::new(),
+            last_lsn: after,
+            last_time: HybridTime::default(),
+            problem: None,
+        }
     }
 
     /// Some of the next entries, up to a number of them or of their operations, but at least one. None
@@ -54,7 +63,7 @@ impl Entries {
             self.rows = rows.into();
         }
         let (mut found, mut operations) = (Vec::new(), 0);
-        let mut check = Page::behind(&self.marks, self.last_lsn).at(self.last_ms);
+        let mut check = Page::behind(&self.marks, self.last_lsn).at(self.last_time);
         while found.is_empty() || found.len() < entries_max && operations < operations_max {
             let Some((key, value)) = self.rows.pop_front() else { break };
             let (lsn, entry) = logged(&key, &value)?;
@@ -67,7 +76,7 @@ impl Entries {
                 );
                 self.problem.get_or_insert((lsn, problem));
             }
-            (self.last_lsn, self.last_ms) = (lsn, entry.timestamp_ms());
+            (self.last_lsn, self.last_time) = (lsn, entry.time);
             operations += entry.operations.len();
             found.push((lsn, entry));
         }

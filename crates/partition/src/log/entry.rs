@@ -10,9 +10,12 @@ use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use shardlake_stdx::{HybridTime, Timestamp};
+use shardlake_stdx::HybridTime;
 
 use crate::due::Due;
+
+/// Region of every commit, as an account has one.
+pub(crate) const OWN_REGION: u8 = 0;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogEntry {
@@ -135,8 +138,8 @@ impl LogOperation {
 
 impl LogEntry {
     /// An entry of a client's commit.
-    pub(crate) fn new(time: Timestamp, counters: Counters, operations: Vec<LogOperation>) -> LogEntry {
-        LogEntry { time: time.into(), region: 0, counters, due: None, origin: 0, operations }
+    pub(crate) fn new(time: HybridTime, counters: Counters, operations: Vec<LogOperation>) -> LogEntry {
+        LogEntry { time, region: OWN_REGION, counters, due: None, origin: 0, operations }
     }
 
     pub fn timestamp_ms(&self) -> u64 {

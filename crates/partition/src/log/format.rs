@@ -19,8 +19,8 @@
 //! ```
 
 use shardlake_model::{Error, ErrorKind, Result};
+use shardlake_stdx::HybridTime;
 use shardlake_stdx::codec::{Reader, Writer};
-use shardlake_stdx::{HybridTime, Timestamp};
 
 use super::entry::{ChangeKind, Counters, EndedRow, LogEntry, LogOperation};
 use crate::due::Due;
@@ -111,7 +111,7 @@ fn read_counters(reader: &mut Reader<'_>) -> Option<Counters> {
 }
 
 fn read_version_1(reader: &mut Reader<'_>) -> Option<LogEntry> {
-    let time = Timestamp(reader.le()?);
+    let time = HybridTime::from_milliseconds(reader.le()?);
     let counters = read_counters(reader)?;
     let count = reader.le::<u32>()? as usize;
     let operations = reader.list(count, OPERATION_BYTES_MIN, |reader| {
@@ -212,7 +212,7 @@ mod tests {
         let operation = |kind, key: &[u8]| LogOperation::new(kind, 9, 4, key);
         let counters = Counters { items: 2, size_bytes: 99, next_ordinal: 10 };
         let operations = vec![operation(ChangeKind::Create, b"abc"), operation(ChangeKind::Expire, b"")];
-        LogEntry::new(Timestamp(123), counters, operations)
+        LogEntry::new(HybridTime::from_milliseconds(123), counters, operations)
     }
 
     /// With every part.

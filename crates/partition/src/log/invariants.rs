@@ -1,5 +1,7 @@
 //! Invariants of the change log, entry after entry.
 
+use shardlake_stdx::HybridTime;
+
 use crate::log::entry::LogEntry;
 use crate::log::marks::LogMarks;
 
@@ -22,18 +24,18 @@ pub(crate) enum LogProblem {
 pub(crate) struct Page<'m> {
     marks: &'m LogMarks,
     last_lsn: u64,
-    last_ms: u64,
+    last: HybridTime,
 }
 
 impl<'m> Page<'m> {
     /// A walk that begins behind an LSN, with the marks of the same log.
     pub fn behind(marks: &'m LogMarks, last_lsn: u64) -> Page<'m> {
-        Page { marks, last_lsn, last_ms: 0 }
+        Page { marks, last_lsn, last: HybridTime::default() }
     }
 
     /// With the time of the last entry, where a walk goes on.
-    pub fn at(self, last_ms: u64) -> Page<'m> {
-        Page { last_ms, ..self }
+    pub fn at(self, last: HybridTime) -> Page<'m> {
+        Page { last, ..self }
     }
 
     /// The next entry. A damaged entry keeps its place.
@@ -47,10 +49,10 @@ impl<'m> Page<'m> {
         }
         self.last_lsn = lsn;
         let Some(entry) = entry else { return problems };
-        if entry.timestamp_ms() < self.last_ms && lsn > self.marks.joined_to {
+        if entry.time < self.last && lsn > self.marks.joined_to {
             problems.push(LogProblem::TimeBack);
         }
-        self.last_ms = entry.timestamp_ms();
+        self.last = entry.time;
         let ends_itself = entry.operations.iter().find(|operation| operation.previous_lsn >= lsn);
         problems.extend(
             ends_itself.map(|operation| LogProblem::NotEnded { previous_lsn: operation.previous_lsn }),
@@ -63,11 +65,10 @@ impl<'m> Page<'m> {
 mod tests {
     use super::*;
     use crate::log::entry::{ChangeKind, Counters, LogOperation};
-    use shardlake_stdx::Timestamp;
 
     fn entry(timestamp_ms: u64, previous_lsn: u64) -> LogEntry {
         let operation = LogOperation::new(ChangeKind::Replace, 1, previous_lsn, &[1]);
-        LogEntry::new(Timestamp(timestamp_ms), Counters::default(), vec![operation])
+        LogEntry::new(HybridTime::from_milliseconds(timestamp_ms), Counters::default(), vec![operation])
     }
 
     #[test]

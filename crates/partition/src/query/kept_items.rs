@@ -133,7 +133,7 @@ impl ItemHead {
     fn of(record: &[u8]) -> Option<ItemHead> {
         let Record { envelope, body } = Record::decode_again(record).ok()?;
         Some(ItemHead {
-            timestamp_seconds: u32::try_from(envelope.timestamp_seconds).ok()?,
+            timestamp_seconds: u32::try_from(envelope.timestamp_seconds()).ok()?,
             ttl_seconds: match envelope.ttl_seconds {
                 Some(NO_TTL) => return None,
                 ttl => ttl.unwrap_or(NO_TTL),
@@ -165,7 +165,8 @@ mod tests {
         let body = parse_document(json.as_bytes(), &ParseLimits::default()).unwrap();
         let envelope = Envelope {
             lsn: 1,
-            timestamp_seconds,
+            time: shardlake_stdx::HybridTime::from_seconds(timestamp_seconds),
+            region: 0,
             etag: Guid([1; 16]),
             ordinal: number as u64,
             ttl_seconds,

@@ -29,7 +29,7 @@ impl<'a> Reader<'a> {
         'a: 'r,
     {
         let envelope = &record.envelope;
-        if self.shape.is_expired(envelope.timestamp_seconds, envelope.ttl_seconds, self.now_seconds) {
+        if self.shape.is_expired(envelope.timestamp_seconds(), envelope.ttl_seconds, self.now_seconds) {
             return None;
         }
         Some(ItemView {
@@ -127,7 +127,7 @@ fn for_each_value(
     if let [IndexPathSegment::Name(name)] = path
         && name == "_ts"
     {
-        let seconds = RawValue::Int(item.envelope.timestamp_seconds as i64);
+        let seconds = RawValue::Int(item.envelope.timestamp_seconds() as i64);
         encode_index_value_raw(seconds, &mut buffer);
         return visit(&buffer);
     }

@@ -368,7 +368,7 @@ fn property(reader: &Reader<'_>, item: &StoredItem, path: &[IndexPathSegment]) -
         names.push(name.as_str());
     }
     if names == ["_ts"] {
-        return Some(Value::Int(item.envelope().timestamp_seconds as i64));
+        return Some(Value::Int(item.envelope().timestamp_seconds() as i64));
     }
     item.body().value_at_path(&names)
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rustc_hash::{FxHashMap, FxHashSet};
 use shardlake_model::Result;
-use shardlake_stdx::{Clock, Timestamp};
+use shardlake_stdx::{Clock, HybridTime, Timestamp};
 use shardlake_storage::{Batch, LARGE_ROWS_IN_FLIGHT, PacedWork, ScanOptions, Shard, Snapshot};
 
 use super::{Relocation, SeededBug, nothing_pending};
@@ -387,7 +387,7 @@ impl Copy {
     fn plan(&self, reads: &ReadSet, is_offloaded: bool) -> Plan<(Batch, Counters, usize)> {
         let (pending, maintained) = (nothing_pending(), &self.maintained);
         // No item expires by it, and no version is made: copies keep theirs.
-        let (now, time) = (Timestamp(0), Timestamp(0));
+        let (now, time) = (Timestamp(0), HybridTime::default());
         let mut transaction = Transaction::new(PlanInput {
             origin: self.origin,
             shape: &self.shape,

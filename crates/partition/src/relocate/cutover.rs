@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use shardlake_model::Result;
 use shardlake_routing::KeyRange;
-use shardlake_stdx::{Clock, Timestamp};
+use shardlake_stdx::{Clock, HybridTime};
 use shardlake_storage::Batch;
 
 use super::catch_up::Pace;
@@ -37,18 +37,18 @@ impl Relocation {
     /// position reached.
     pub async fn cut_over(&mut self, clock: &Clock, within: Duration) -> Result<Option<Cutover>> {
         let deadline = clock.elapsed() + within;
-        let mut timestamp_ms = clock.now().milliseconds();
+        let mut time = HybridTime::from(clock.now());
         let (mut fences, mut lasts) = (Vec::with_capacity(self.sources.len()), Vec::new());
         let mut ordered: Vec<_> = self.sources.iter().collect();
         // No other code holds two.
         ordered.sort_by_key(|source| source.uid);
         for source in ordered {
             let look = |sequencer: &Sequencer| {
-                (sequencer.timestamp_ms, sequencer.counters.next_ordinal, source.last_queued(sequencer))
+                (sequencer.time, sequencer.counters.next_ordinal, source.last_queued(sequencer))
             };
-            let (fence, (last_ms, next_ordinal, last)) = source.sequencer.fence(look).await;
+            let (fence, (last_time, next_ordinal, last)) = source.sequencer.fence(look).await;
             source.check_open()?;
-            timestamp_ms = timestamp_ms.max(last_ms);
+            time = time.max(last_time);
             lasts.push((source.clone(), last));
             // A moved partition continues with the ordinals of its own prefix; others begin.
             for target in &mut self.targets {
@@ -78,7 +78,7 @@ impl Relocation {
         let last = positions.copied().max().unwrap_or(0);
         for target in &self.targets {
             let lsn = if self.has_bug(SeededBug::LsnRestarts) { 1 } else { last + 1 };
-            let first = LogEntry::new(Timestamp(timestamp_ms), target.state.counters, Vec::new());
+            let first = LogEntry::new(time, target.state.counters, Vec::new());
             let mut batch = Batch::new();
             batch.put(keys::log_key(target.uid(), lsn), first.encode());
             batch.put(keys::log_marks_key(target.uid()), self.marks_of(target, last).encode());

@@ -7,13 +7,13 @@ use shardlake_index::SYSTEM_TERMS;
 use shardlake_model::{Error, ErrorKind, Preconditions};
 use shardlake_mql::write::Changed;
 use shardlake_routing::LogicalKey;
-use shardlake_stdx::Guid;
+use shardlake_stdx::{Guid, HybridTime};
 
 use super::transaction::{ItemName, Transaction};
 use crate::answers;
 use crate::cpu_pool::HEAVY_BYTES;
 use crate::item::{StoredItem, rendered_size};
-use crate::log::entry::ChangeKind;
+use crate::log::entry::{ChangeKind, OWN_REGION};
 use crate::operation::{CommandContext, ItemReply, Operation, Outcome, PreparedBody};
 use crate::prepare::{is_heavy_patch, patched_body, prepare_body};
 use crate::read_set::{Plan, Stop};
@@ -242,7 +242,7 @@ impl Transaction<'_> {
     }
 
     fn stamp(&self, etag: Guid, ordinal: u64) -> Stamp {
-        Stamp { lsn: self.input.lsn, timestamp_seconds: self.input.time.seconds(), etag, ordinal }
+        Stamp { lsn: self.input.lsn, time: self.input.time, etag, ordinal }
     }
 }
 
@@ -273,17 +273,18 @@ fn system_terms(shape: &ContainerSchema) -> u64 {
 #[derive(Debug, Clone, Copy)]
 struct Stamp {
     lsn: u64,
-    timestamp_seconds: u64,
+    time: HybridTime,
     etag: Guid,
     ordinal: u64,
 }
 
 /// The new version of an item with a given body.
 fn new_version(item: &PreparedBody, stamp: Stamp, shape: &Arc<ContainerSchema>) -> StoredItem {
-    let json_size_bytes = rendered_size(item.members.size_bytes, shape, stamp.timestamp_seconds);
+    let json_size_bytes = rendered_size(item.members.size_bytes, shape, stamp.time.seconds());
     let envelope = Envelope {
         lsn: stamp.lsn,
-        timestamp_seconds: stamp.timestamp_seconds,
+        time: stamp.time,
+        region: OWN_REGION,
         etag: stamp.etag,
         ordinal: stamp.ordinal,
         ttl_seconds: item.ttl_seconds,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use shardlake_model::{Error, ErrorKind, Limits};
 use shardlake_routing::LogicalKey;
-use shardlake_stdx::Timestamp;
+use shardlake_stdx::{HybridTime, Timestamp};
 use shardlake_storage::{Answer, Batch, Shard};
 
 use super::rows::{Base, Step, Writes};
@@ -40,7 +40,7 @@ pub(crate) struct PlanInput<'a> {
     /// By which items have run out.
     pub now: Timestamp,
     /// The time recorded in the log and in the items that are written.
-    pub time: Timestamp,
+    pub time: HybridTime,
     /// Queued commits that the engine does not show yet.
     pub pending: &'a Pending,
     /// Values that were fetched for the plan.
@@ -571,7 +571,7 @@ impl<'a> Transaction<'a> {
         PlannedCommit {
             lsn: self.input.lsn,
             batch,
-            timestamp_ms: self.input.time.milliseconds(),
+            time: self.input.time,
             counters: self.state.counters,
             operations: entry.operations,
             writes: self.state.writes.into_list(),
@@ -633,7 +633,7 @@ impl<'n> ItemName<'n> {
 pub(crate) struct PlannedCommit {
     pub lsn: u64,
     pub batch: Batch,
-    pub timestamp_ms: u64,
+    pub time: HybridTime,
     /// The partition's totals after it.
     pub counters: Counters,
     /// Those of its entry in the log.
@@ -651,7 +651,7 @@ pub(crate) struct PlannedCommit {
 impl PlannedCommit {
     /// The partition after it.
     pub fn point(&self) -> Point {
-        Point { lsn: self.lsn, timestamp_ms: self.timestamp_ms, counters: self.counters }
+        Point { lsn: self.lsn, time: self.time, counters: self.counters }
     }
 }
 

@@ -75,7 +75,8 @@ mod tests {
         let body = parse_item(json.as_bytes(), &ParseLimits::default()).expect("JSON");
         let envelope = Envelope {
             lsn: 1,
-            timestamp_seconds: 1,
+            time: shardlake_stdx::HybridTime::from_seconds(1),
+            region: 0,
             etag: Guid([1; 16]),
             ordinal: 1,
             ttl_seconds: None,

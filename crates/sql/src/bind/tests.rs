@@ -22,7 +22,8 @@ fn with_item<T>(run: impl FnOnce(&ItemView<'_>) -> T) -> T {
     let body = parse_document(ITEM.as_bytes(), &ParseLimits::default()).unwrap();
     let envelope = Envelope {
         lsn: 1,
-        timestamp_seconds: 1_700_000_000,
+        time: shardlake_stdx::HybridTime::from_seconds(1_700_000_000),
+        region: 0,
         etag: shardlake_stdx::Guid([7; 16]),
         ordinal: 42,
         ttl_seconds: None,

@@ -384,7 +384,8 @@ const SECONDS: u64 = 1_700_000_000;
 fn with_view<T>(body: &Body, see: impl FnOnce(&ItemView<'_>) -> T) -> T {
     let envelope = Envelope {
         lsn: 1,
-        timestamp_seconds: SECONDS,
+        time: shardlake_stdx::HybridTime::from_seconds(SECONDS),
+        region: 0,
         etag: Guid([7; 16]),
         ordinal: 1,
         ttl_seconds: None,

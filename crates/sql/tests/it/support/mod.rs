@@ -13,7 +13,7 @@ use shardlake_sql::{
     ComputedProperties, Execution, Flow, GeometryKind, Merger, PageLimits, PreparedQuery, QueryEnvironment,
     QueryPlan, Rows, SqlError, SupportedFeatures, compare_sort_keys, parse_query, plan_query,
 };
-use shardlake_stdx::{Guid, Timestamp};
+use shardlake_stdx::{Guid, HybridTime, Timestamp};
 use user_functions::{BuiltIns, MakeFunctions};
 
 pub const UNLIMITED: PageLimits = PageLimits { rows: 1_000_000, size_bytes: 1 << 30 };
@@ -45,7 +45,8 @@ impl Items {
         let bodies: Vec<Body> = values.iter().map(|value| value.to_body().unwrap()).collect();
         let envelope = |index: usize, body: &Body| Envelope {
             lsn: index as u64 + 1,
-            timestamp_seconds: 1_750_000_000 + index as u64,
+            time: HybridTime::from_seconds(1_750_000_000 + index as u64),
+            region: 0,
             etag: Guid([7; 16]),
             ordinal: index as u64 + first_ordinal,
             ttl_seconds: None,
@@ -193,7 +194,8 @@ impl Items {
 
 const SPARE: Envelope = Envelope {
     lsn: 1,
-    timestamp_seconds: 1_750_000_000,
+    time: HybridTime::from_seconds(1_750_000_000),
+    region: 0,
     etag: Guid([7; 16]),
     ordinal: 0,
     ttl_seconds: None,
