@@ -11,12 +11,20 @@ export interface TableColumn {
   property?: string;
 }
 
+export interface TableSettings {
+  schema?: "wellDefined" | "fullFidelity";
+  clusterBy?: string[];
+  exclude?: string[];
+  /** A text where a form has no number. */
+  lagSeconds?: number | string | null;
+}
+
 export interface TableReport {
   state: string;
   reason: string | null;
   percent: number | null;
   ttl: number;
-  settings: { schema?: string; lagSeconds?: number | null };
+  settings: TableSettings;
   location: string | null;
   lag: { changes: number; seconds: number };
   /** Seconds since the Unix epoch: everything before is in the table. */
@@ -53,6 +61,14 @@ export async function readTable(db: string, coll: string): Promise<TableReport |
     throw failure;
   }
 }
+
+/** Replaces the settings; with `rebuild`, the table is made anew. */
+export const setTable = (db: string, coll: string, settings: TableSettings, rebuild: boolean) =>
+  send({
+    method: "PUT",
+    ...operatorOf(db, coll, "analytics"),
+    body: JSON.stringify(rebuild ? { ...settings, rebuild } : settings),
+  });
 
 export type TableOrder = "pause" | "resume" | "compact" | "verify" | "rebuild";
 

@@ -95,11 +95,14 @@ test(
     await facts.getByText(`of generation ${figures.generation + 1}`).waitFor();
     await state("Following: the table has every change.");
 
+    await settings(page, facts, accessible);
+
     await button("Close…").click();
     await page.getByRole("dialog").getByRole("button", { name: "Close the table" }).click();
     await state(/Closed: the files stay readable/);
     await accessible(page, "a closed table");
-    for (const name of ["Pause", "Verify", "Rebuild…"]) assert.equal(await button(name).count(), 0, name);
+    for (const name of ["Pause", "Verify", "Rebuild…", "Save the settings"])
+      assert.equal(await button(name).count(), 0, name);
     await button("Enable").click();
     await state("Following: the table has every change.");
 
@@ -109,6 +112,66 @@ test(
     await close();
   },
 );
+
+/** The forms of the page: how long rows stay, and the store's own settings with the server's errors. */
+async function settings(page, facts, accessible) {
+  const stay = page.getByRole("form", { name: "Rows stay" });
+  const saveTime = stay.getByRole("button", { name: "Save the time" });
+  assert.equal(await saveTime.isDisabled(), true, "unchanged");
+  await stay.getByLabel("for a time").check();
+  await stay.getByLabel("Seconds after the last write of their item").fill("86400");
+  await saveTime.click();
+  await facts.getByText("until 86,400 seconds after the last write of their item").waitFor();
+  const { text } = await server.client.send("GET", "/dbs/shop/colls/customer", "colls", "dbs/shop/colls/customer");
+  assert.equal(JSON.parse(text).analyticalStorageTtl, 86_400);
+  await stay.getByLabel("until their item is deleted").check();
+  await saveTime.click();
+  await facts.getByText("until their item is deleted", { exact: true }).waitFor();
+
+  const own = page.getByRole("form", { name: "Columns, order and lag" });
+  const save = own.getByRole("button", { name: "Save the settings" });
+  const alert = page.getByRole("alert");
+  const lag = own.getByLabel(/Seconds between two versions/);
+  assert.equal(await save.isDisabled(), true, "unchanged");
+  await lag.fill("4000");
+  await save.click();
+  await alert.getByText("Saving the settings failed").waitFor();
+  await alert
+    .getByText(/lagSeconds of the analytical store: 4000 is not from 1 to 3600/)
+    .first()
+    .waitFor();
+  await accessible(page, "a refused setting");
+  await lag.fill("2");
+  const excluded = own.getByLabel(/Paths that are not copied/);
+  await excluded.fill("/points\n/city");
+  await save.click();
+  await alert
+    .getByText(/exclude of the analytical store: '\/city' is the id or holds the partition key/)
+    .first()
+    .waitFor();
+  await excluded.fill("/points");
+  await own.getByLabel(/Order of rows/).fill("/city");
+  await own.getByLabel("Schema").selectOption("fullFidelity");
+  await save.click();
+  await alert
+    .getByText(/another schema makes a new table: send "rebuild": true with it/)
+    .first()
+    .waitFor();
+  const { figures } = await table();
+  await own.getByLabel(/rebuild the table/).check();
+  await save.click();
+  await facts.getByText("full fidelity").waitFor();
+  await facts.getByText(`of generation ${figures.generation + 1}`).waitFor();
+  await page.getByRole("row", { name: /^points / }).waitFor({ state: "detached" });
+  assert.deepEqual((await table()).settings, {
+    schema: "fullFidelity",
+    clusterBy: ["/city"],
+    lagSeconds: 2,
+    exclude: ["/points"],
+  });
+  assert.equal(await alert.count(), 0, "the last save was accepted");
+  assert.equal(await save.isDisabled(), true, "saved");
+}
 
 test("23b: a server that follows no tables refuses the policy, and the page shows the reason", async (context) => {
   if (!isOffered) return context.skip(SKIPPED);

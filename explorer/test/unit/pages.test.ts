@@ -21,6 +21,7 @@ import { figureWords, together } from "../../src/pages/query/plan-words";
 import { refusedWords } from "../../src/pages/partitions/remedies";
 import type { TableReport } from "../../src/client/analytics";
 import { groupedColumn, snippets } from "../../src/pages/analytics/snippets";
+import { bodyOf, textsOf } from "../../src/pages/analytics/settings-text";
 import { restReasons, shareWords, stateWords } from "../../src/pages/analytics/table-words";
 import { verdictOf } from "../../src/pages/settings/verdict";
 import { isWrong, type Finding } from "../../src/client/account";
@@ -318,6 +319,24 @@ test("the snippets of an analytical table are those of the documentation, with i
   const shown = snippets("/data/analytics/shop/customer", "type");
   expect(shown.map(({ reader, text }) => ({ name: reader.toLowerCase(), text }))).toEqual(printed);
   expect(snippets("/it's", "type")[0]?.text).toContain("delta_scan('/it''s')");
+});
+
+test("settings of an analytical store survive their form, and paths stand on lines of their own", () => {
+  const path = fc.stringMatching(/^\/[a-z]{1,5}(\/[a-z]{1,5})?$/);
+  const settings = fc.record({
+    schema: fc.constantFrom("wellDefined" as const, "fullFidelity" as const),
+    clusterBy: fc.array(path, { maxLength: 4 }),
+    exclude: fc.array(path, { maxLength: 5 }),
+    lagSeconds: fc.integer({ min: 1, max: 3600 }),
+  });
+  fc.assert(
+    fc.property(settings, (stored) => {
+      expect(bodyOf(textsOf(stored))).toEqual(stored);
+    }),
+  );
+  expect(bodyOf(textsOf({}))).toEqual({ schema: "wellDefined", clusterBy: [], exclude: [] });
+  const typed = { schema: "wellDefined" as const, clusterBy: " /a \n\n/b/c\n", exclude: "", lagSeconds: " soon " };
+  expect(bodyOf(typed)).toEqual({ schema: "wellDefined", clusterBy: ["/a", "/b/c"], exclude: [], lagSeconds: "soon" });
 });
 
 test("rows are counted by a column that the table has, and whose name needs no quotes", () => {

@@ -1,7 +1,7 @@
 // The analytical store of a container: its state, its table, and the programs that read it.
 
 import { createEffect, createMemo, createSignal, For, onCleanup, Show, type JSX } from "solid-js";
-import { orderTable, readTable, type TableOrder, type TableReport } from "../../client/analytics";
+import { orderTable, readTable, setTable, type TableOrder, type TableReport } from "../../client/analytics";
 import { readDefinition, replaceDefinition } from "../../client/endpoints";
 import { withMember } from "../../client/definition";
 import { poll } from "../../client/poll";
@@ -12,6 +12,7 @@ import { Loading } from "../../kit/loading";
 import { Empty, Failed } from "../../kit/pane";
 import { mayWrite } from "../../state/account";
 import { failureWords } from "../../state/words";
+import { Settings } from "./settings-form";
 import { groupedColumn, snippets, type Snippet } from "./snippets";
 import { restReasons, shareWords, stateWords } from "./table-words";
 
@@ -77,6 +78,16 @@ export default function Analytics(props: { segments: string[] }): JSX.Element {
                 onClose={() => void setPolicy("0", "Closing the table")}
               />
               <Figures report={now()} />
+              <Show when={mayWrite() && now().state !== "closed"}>
+                <Settings
+                  report={now()}
+                  isWorking={isWorking()}
+                  onPolicy={(ttl) => void setPolicy(String(ttl), "Saving the time")}
+                  onSettings={(settings, rebuild) =>
+                    void work(() => setTable(db, coll, settings, rebuild), "Saving the settings")
+                  }
+                />
+              </Show>
               <Columns report={now()} />
               <Rest report={now()} />
               <Show when={now().location}>{(folder) => <Readers report={now()} folder={folder()} />}</Show>
