@@ -42,8 +42,8 @@ class DuckDb:
     def count(self, table):
         return self.connection.execute(f"SELECT count(*) FROM delta_scan('{table}')").fetchone()[0]
 
-    def filtered(self, table, least):
-        query = f"SELECT count(*), min(_rid) FROM delta_scan('{table}') WHERE _lsn >= {least}"
+    def filtered(self, table, least, column="_lsn"):
+        query = f"SELECT count(*), min(_rid) FROM delta_scan('{table}') WHERE {column} >= {least}"
         return self.connection.execute(query).fetchone()
 
 
@@ -58,10 +58,14 @@ class Polars:
 
         return polars.scan_delta(str(table)).select(polars.len()).collect().item()
 
-    def filtered(self, table, least):
+    def filtered(self, table, least, column="_lsn"):
         import polars
 
-        frame = polars.scan_delta(str(table)).filter(polars.col("_lsn") >= least)
+        name, *fields = column.split(".")
+        chosen = polars.col(name)
+        for field in fields:
+            chosen = chosen.struct.field(field)
+        frame = polars.scan_delta(str(table)).filter(chosen >= least)
         return frame.select(polars.len(), polars.col("_rid").min()).collect().row(0)
 
 
@@ -82,8 +86,10 @@ class DeltaRs:
     def count(self, table):
         return self.query(table, "SELECT count(*) AS n FROM t")[0]["n"]
 
-    def filtered(self, table, least):
-        row = self.query(table, f"SELECT count(*) AS n, min(_rid) AS rid FROM t WHERE _lsn >= {least}")[0]
+    def filtered(self, table, least, column="_lsn"):
+        name, *fields = column.split(".")
+        chosen = "".join([name, *(f"['{field}']" for field in fields)])
+        row = self.query(table, f"SELECT count(*) AS n, min(_rid) AS rid FROM t WHERE {chosen} >= {least}")[0]
         return row["n"], row["rid"]
 
 
@@ -118,10 +124,10 @@ class Spark:
     def count(self, table):
         return self.frame(table).count()
 
-    def filtered(self, table, least):
+    def filtered(self, table, least, column="_lsn"):
         from pyspark.sql import functions
 
-        frame = self.frame(table).filter(functions.col("_lsn") >= least)
+        frame = self.frame(table).filter(functions.col(column) >= least)
         return tuple(frame.agg(functions.count("*"), functions.min("_rid")).collect()[0])
 
 
@@ -217,4 +223,5 @@ def report(results, test, found):
     results.append(not found)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -7,105 +7,23 @@ folder for `ROOT/shop/customer`. Two things differ: DuckDB loads its extension f
 package, and Spark runs only where pyspark and its jars are installed.
 """
 
-import base64
 import collections
-import hashlib
-import hmac
 import importlib.util
-import json
 import os
 import pathlib
 import re
 import shutil
 import sys
-import time
 import traceback
-import urllib.request
 import uuid
-from email.utils import formatdate
-from urllib.parse import quote
+
+from account import Account, Container
 
 MARKED = re.compile(r"<!-- snippet: (\S+) -->\n```python\n(.*?)\n```", re.DOTALL)
 PRINTED_FOLDER = "ROOT/shop/customer"
 INSTALL = 'con.execute("INSTALL delta; LOAD delta")'
 SPARK_JAR = "io.delta_delta-spark_2.12-3.3.2.jar"
 TYPES = ["customer", "salesOrder", "product"]
-# Turns a hang into a failure; it is no verdict on speed.
-HANG_SECONDS = 500
-
-
-class Account:
-    """The requests that the test needs, signed with the account's key."""
-
-    def __init__(self):
-        self.endpoint = os.environ["SHARDLAKE_HTTP"].rstrip("/")
-        self.key = base64.b64decode(os.environ["SHARDLAKE_KEY"])
-
-    def send(self, method, kind, link, body=None, *, feed="", query="", **headers):
-        """A request for the resource `link`, or for its feed."""
-        date = formatdate(usegmt=True)
-        text = f"{method.lower()}\n{kind}\n{link}\n{date.lower()}\n\n"
-        signature = base64.b64encode(hmac.new(self.key, text.encode(), hashlib.sha256).digest()).decode()
-        token = quote(f"type=master&ver=1.0&sig={signature}", safe="")
-        headers = {name.replace("_", "-"): value for name, value in headers.items()}
-        headers |= {"authorization": token, "x-ms-date": date, "x-ms-version": "2020-07-15", "content-type": "application/json"}
-        # Paths of the operator are signed as they are sent; their names are escaped already.
-        path = link if kind == "shardlake" else "/".join(part for part in (quote(link), feed) if part)
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.endpoint}/{path}{query}", data, headers, method=method)
-        with urllib.request.urlopen(request, timeout=HANG_SECONDS) as answer:
-            text = answer.read()
-            return json.loads(text) if text else None, answer.headers
-
-
-class Container:
-    """A container with an analytical store."""
-
-    def __init__(self, account, database, name):
-        self.account, self.link = account, f"dbs/{database}/colls/{name}"
-        definition = {"id": name, "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}, "analyticalStorageTtl": -1}
-        account.send("POST", "colls", f"dbs/{database}", definition, feed="colls")
-        self.operate("PUT", "", {"lagSeconds": 1})
-
-    def upsert(self, item):
-        key = {"x_ms_documentdb_partitionkey": json.dumps([item["pk"]]), "x_ms_documentdb_is_upsert": "true"}
-        self.account.send("POST", "docs", self.link, item, feed="docs", **key)
-
-    def delete(self, item):
-        key = {"x_ms_documentdb_partitionkey": json.dumps([item["pk"]])}
-        self.account.send("DELETE", "docs", f"{self.link}/docs/{item['id']}", **key)
-
-    def scan(self):
-        """Items by type, from the feed of the container."""
-        counts, continuation = collections.Counter(), {}
-        while True:
-            page, headers = self.account.send("GET", "docs", self.link, feed="docs", x_ms_max_item_count="50", **continuation)
-            counts.update(item["type"] for item in page["Documents"])
-            if not headers.get("x-ms-continuation"):
-                return dict(counts)
-            continuation = {"x_ms_continuation": headers["x-ms-continuation"]}
-
-    def operate(self, method, rest="", body=None, query=""):
-        database, name = (quote(part, safe="") for part in self.link.split("/")[1::2])
-        link = f"_shardlake/v1/dbs/{database}/colls/{name}/analytics{rest}"
-        return self.account.send(method, "shardlake", link, body, query=query)[0]
-
-    def followed(self):
-        """The report of a table that has every change."""
-        return self.until(lambda report: report["state"] == "following" and report["lag"]["changes"] == 0)
-
-    def compact(self):
-        order = self.operate("POST", "/compact", query="?purge=true")["order"]
-        return self.until(lambda report: any(done["number"] >= order for done in report["orders"]))
-
-    def until(self, is_reached):
-        end = time.monotonic() + HANG_SECONDS
-        while True:
-            report = self.operate("GET")
-            if is_reached(report):
-                return report
-            assert report["state"] != "failed" and time.monotonic() < end, report
-            time.sleep(0.05)
 
 
 def snippets():
@@ -187,7 +105,7 @@ def main():
     for container in ["customer", "my table's ü"]:
         container = Container(account, database, container)
         for changes, report in phases(container):
-            expected = container.scan()
+            expected = collections.Counter(item["type"] for item in container.items())
             for name, text in programs.items():
                 test = f"{name} reads {container.link.split('/')[-1]} after {changes}"
                 if reason := obstacle(name):
