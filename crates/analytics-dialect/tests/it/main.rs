@@ -1,0 +1,5 @@
+//! Statements and their translations, from outside of the crate.
+
+mod golden;
+mod hostile;
+mod tables;
