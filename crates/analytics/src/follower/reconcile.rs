@@ -156,7 +156,7 @@ async fn rest_of_log(
 fn is_gone(step: &Step<'_>, table: &Table, item: &Record<'_>, after: u64) -> bool {
     let ttl = step.entry.record.container.definition.analytical_storage_ttl.filter(|ttl| *ttl > 0);
     let now = step.router.clock().now().seconds();
-    let is_past = ttl.is_some_and(|ttl| item.envelope.timestamp_seconds.saturating_add(ttl as u64) <= now);
+    let is_past = ttl.is_some_and(|ttl| item.envelope.timestamp_seconds().saturating_add(ttl as u64) <= now);
     // It was copied once, and such rows do not come back.
     let was_taken = item.envelope.lsn <= after && table.version().info.state.ends_with(RETAINED);
     is_past || was_taken

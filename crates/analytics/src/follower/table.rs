@@ -59,7 +59,8 @@ impl Follower {
         record: Arc<AnalyticalRecord>,
         status: Arc<Status>,
     ) -> Follower {
-        let tracked = Tracked { rid, names, folder, record, status, retained: None, vacuumed: None, order: None };
+        let tracked =
+            Tracked { rid, names, folder, record, status, retained: None, vacuumed: None, order: None };
         Follower {
             tracked,
             opened: None,

@@ -14,8 +14,8 @@ use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 use shardlake_account::{Account, ContainerHandle, ItemReply, WriteCommand, item_of_json};
 use shardlake_model::{
-    ContainerDefinition, ErrorKind, KeyComponent, PartitionKey, Preconditions, RequestContext, Result, Script, ScriptDefinition,
-    ScriptKind, Throughput,
+    ContainerDefinition, ErrorKind, KeyComponent, PartitionKey, Preconditions, RequestContext, Result,
+    Script, ScriptDefinition, ScriptKind, Throughput,
 };
 
 use super::DATABASE;
@@ -90,8 +90,7 @@ async fn container(account: &Account, container: StoreContainer) -> Result<Conta
     let definition = serde_json::from_value(container.definition()).expect("our own definitions are valid");
     // Tables for queries over all containers, where this build and its settings have them.
     let has_table = account.definitions().has_analytical_stores();
-    let definition =
-        ContainerDefinition { analytical_storage_ttl: has_table.then_some(-1), ..definition };
+    let definition = ContainerDefinition { analytical_storage_ttl: has_table.then_some(-1), ..definition };
     // Customers are spread over several partitions, so that the one query over all of them has something to fan out to.
     let throughput = (container == CUSTOMER).then_some(Throughput::Manual(30_000));
     Ok(create_missing_container(account, DATABASE, definition, throughput).await?.0)
