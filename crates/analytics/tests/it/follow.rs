@@ -572,3 +572,40 @@ fn commit_besides(fixture: &Fixture) {
     let same = Commit::same(table.version(), table.version().time);
     table.commit_state(&same).expect("committed");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retention_that_was_changed_reaches_the_table_with_its_next_commit() {
+    use shardlake_analytical_table::table::TableReader;
+    let fixture = Fixture::new().await;
+    fixture.container(400).await;
+    fill(&fixture, 0..5).await;
+    fixture.assert_level().await;
+    let kept = |fixture: &Fixture| {
+        let table = TableReader::open(fixture.table()).expect("it opens").expect("a table");
+        (table.version().info.generation, table.version().metadata.retention_hours)
+    };
+    assert_eq!(kept(&fixture), (1, 24));
+    let fixture = fixture.restart_with(|options| options.retention = Duration::from_secs(48 * 3600)).await;
+    fill(&fixture, 3..8).await;
+    fixture.assert_level().await;
+    assert_eq!(kept(&fixture), (1, 48));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_of_another_history_is_made_anew() {
+    let fixture = Fixture::new().await;
+    fixture.container(400).await;
+    fill(&fixture, 0..5).await;
+    fixture.assert_level().await;
+    let fixture = fixture.restart_unfollowed().await;
+    fixture.account.definitions().renew_analytical_histories().await.expect("renewed");
+    expects_log("an analytical table is made anew");
+    let fixture = fixture.restart_with(|_| {}).await;
+    eventually("the rebuild", async || (fixture.report().await.figures.generation == 2).then_some(())).await;
+    fixture.assert_level().await;
+    // Once: the new table has the new history.
+    let fixture = fixture.restart().await;
+    fill(&fixture, 3..8).await;
+    fixture.assert_level().await;
+    assert_eq!(fixture.report().await.figures.generation, 2);
+}

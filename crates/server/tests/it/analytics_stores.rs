@@ -18,11 +18,21 @@ fn node(bucket: &Bucket, data: &Path, arguments: &[&str]) -> ServerOptions {
     let mut options = on_disk()
         .data_dir(data)
         .argument("--store=s3://bucket/account")
-        .argument("--lease=3")
+        .argument("--lease=9")
         .may_log("the lease could not be renewed")
         .may_log("an analytical table waits");
     options.environment.extend(environment(bucket));
     arguments.iter().fold(options, |options, argument| options.argument(argument))
+}
+
+/// A server of an account on a disk, with its tables in the bucket.
+fn with_tables_in(bucket: &Bucket, data: &Path) -> ServerOptions {
+    let mut options = on_disk()
+        .data_dir(data)
+        .argument("--analytics-root=s3://bucket/tables")
+        .may_log("an analytical table waits");
+    options.environment.extend(environment(bucket));
+    options
 }
 
 fn environment(bucket: &Bucket) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
@@ -124,7 +134,7 @@ fn a_table_in_a_store_goes_on_after_kills_and_on_other_servers() {
     let lines = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap().lines().count());
     assert_eq!(lines.sum::<usize>() as u64, after["figures"]["rows"].as_u64().unwrap());
 
-    let _deleted = second.client().delete_container("shop", "customer").expect_status(204);
+    let _deleted = second.client().delete("/dbs/shop/colls/customer", &[]).expect_status(204);
     let is_gone = || bucket.objects("account/analytics/shop/").is_empty();
     shardlake_testkit::eventually("the table is deleted with its container", is_gone);
 }
@@ -133,8 +143,7 @@ fn a_table_in_a_store_goes_on_after_kills_and_on_other_servers() {
 fn a_failing_store_costs_a_table_nothing() {
     let bucket = Bucket::open();
     let directory = tempfile::tempdir().unwrap();
-    let mut server =
-        node(&bucket, directory.path(), &["--lease=9"]).may_log("the object store does not answer").start();
+    let mut server = with_tables_in(&bucket, &directory.path().join("data")).start();
     define(&server);
     write(&server, 0);
     verify(&server);
@@ -159,12 +168,7 @@ fn a_failing_store_costs_a_table_nothing() {
 fn tables_of_an_account_on_a_disk_may_lie_in_a_store() {
     let bucket = Bucket::open();
     let directory = tempfile::tempdir().unwrap();
-    let mut options = on_disk()
-        .data_dir(directory.path().join("data"))
-        .argument("--analytics-root=s3://bucket/tables")
-        .may_log("an analytical table waits");
-    options.environment.extend(environment(&bucket));
-    let mut server = options.start();
+    let mut server = with_tables_in(&bucket, &directory.path().join("data")).start();
     define(&server);
     write(&server, 0);
     verify(&server);
@@ -175,6 +179,11 @@ fn tables_of_an_account_on_a_disk_may_lie_in_a_store() {
     assert_eq!(report(&server)["location"], "s3://bucket/tables/shop/customer");
     assert!(!bucket.objects("tables/shop/customer/g1/").is_empty());
     assert!(bucket.objects("tables/probe/").is_empty(), "the store was tested, and nothing is left");
+    let mut refused = command(&["serve", "--listen=127.0.0.1:0", "--analytics-root=s3://bucket/tables"]);
+    refused.arg("--data-dir").arg(directory.path().join("other")).envs(environment(&bucket));
+    let refused = refused.output().unwrap();
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(text.contains("has the tables of another account"), "{text}");
     let metrics = server.client().get("/metrics", &[]).text();
     assert!(metrics.contains("shardlake_store_requests_total{operation=\"Put\"}"), "{metrics}");
 }
