@@ -22,20 +22,25 @@ fn main() {
     if std::env::args().nth(2).is_some_and(|word| word == "check") {
         return check(&root);
     }
-    vectors(&root);
-    nested_growth(&root);
-    checkpoints(&root);
-    generations(&root);
-    compacted(&root);
-    widened(&root);
-    odd_names(&root);
-    wide(&root);
-    purged(&root);
-    fidelity(&root, "fidelity", false);
-    fidelity(&root, "fidelity_mongo", true);
     let seeds = std::env::args().nth(2).map_or(4, |seeds| seeds.parse().expect("the number of seeds"));
+    write(&root, seeds);
+}
+
+/// Writes one table of each kind, and as many random ones as there are seeds.
+pub fn write(root: &Path, seeds: u64) {
+    vectors(root);
+    nested_growth(root);
+    checkpoints(root);
+    generations(root);
+    compacted(root);
+    widened(root);
+    odd_names(root);
+    wide(root);
+    purged(root);
+    fidelity(root, "fidelity", false);
+    fidelity(root, "fidelity_mongo", true);
     for seed in 0..seeds {
-        random(&root, seed);
+        random(root, seed);
     }
 }
 

@@ -241,7 +241,7 @@ fn in_columns(value: &Value) -> Value {
 }
 
 /// Without null members and empty objects; whole doubles as integers.
-fn plain(value: Value) -> Value {
+pub fn plain(value: Value) -> Value {
     match value {
         Value::Object(members) => {
             let members = members.into_iter().map(|(name, value)| (name, plain(value)));

@@ -1,0 +1,176 @@
+//! One query from its queue to its end.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, oneshot};
+
+use super::process::Worker;
+use super::running::Listed;
+use super::{Piece, Query, State, Waiting};
+use crate::protocol::{
+    Failure, FailureKind, HEADER_BYTES, Head, Message, Order, Statistics, header_parts,
+};
+
+type Began = oneshot::Sender<Result<Head, Failure>>;
+
+pub(super) async fn conduct(
+    state: Arc<State>,
+    query: Query,
+    (waiting, listed): (Waiting, Listed),
+    began: Began,
+    pieces: mpsc::Sender<Piece>,
+) {
+    let started = Instant::now();
+    let time = query.time;
+    let mut began = Some(began);
+    let spill = SpillFolder(state.settings.spill_folder.join(&query.id));
+    let outcome = tokio::select! {
+        outcome = work(&state, query, (waiting, &listed), &spill, (&mut began, &pieces)) => outcome,
+        () = listed.cancelled.notified() => Err(Failure::new(FailureKind::Cancelled, "the query was cancelled")),
+        () = pieces.closed() => Err(Failure::new(FailureKind::Cancelled, "the client disconnected")),
+        () = tokio::time::sleep(time) => Err(Failure::new(
+            FailureKind::TimedOut,
+            format!("the query was not done within {} s: filter or aggregate earlier, or send a greater \"timeoutSeconds\"", time.as_secs()),
+        )),
+    };
+    // The worker is ended by now where the query did not end by itself, so that nothing writes there any more.
+    drop(spill);
+    drop(listed);
+    state.figures.ended(outcome.as_ref(), started.elapsed());
+    match (outcome, began) {
+        (Ok(statistics), _) => drop(pieces.send(Piece::End(statistics)).await),
+        (Err(failure), Some(began)) => drop(began.send(Err(failure))),
+        (Err(failure), None) => drop(pieces.send(Piece::Failed(failure)).await),
+    }
+}
+
+async fn work(
+    state: &State,
+    mut query: Query,
+    (waiting, listed): (Waiting, &Listed),
+    spill: &SpillFolder,
+    (began, pieces): (&mut Option<Began>, &mpsc::Sender<Piece>),
+) -> Result<Statistics, Failure> {
+    let _permit = state.permits.acquire().await.expect("the queue is never closed");
+    drop(waiting);
+    listed.has_worker();
+    spill.create().map_err(|error| {
+        Failure::new(FailureKind::Internal, format!("the folder of spill files cannot be made: {error}"))
+    })?;
+    let waits = query.waits.take();
+    let order = order_of(state, query, waits.is_some(), &spill.0);
+    let worker = state.workers.take()?;
+    match converse(&worker, &order, waits, (began, pieces)).await {
+        Ok(Ended::ByItself(outcome)) => {
+            state.workers.give_back(worker);
+            outcome
+        }
+        // The worker waits in the middle of the order, and is dropped.
+        Ok(Ended::Midway(failure)) => Err(failure),
+        Err(_) => Err(worker.ending().await),
+    }
+}
+
+enum Ended {
+    ByItself(Result<Statistics, Failure>),
+    Midway(Failure),
+}
+
+fn order_of(state: &State, query: Query, waits_for_tables: bool, spill_folder: &Path) -> Order {
+    let mut limits = state.settings.limits;
+    limits.seconds = query.time.as_secs();
+    Order {
+        statement: query.statement,
+        parameters: query.parameters,
+        database: query.database,
+        tables: query.tables,
+        as_of: query.as_of,
+        format: query.format,
+        bigints_as_text: query.bigints_as_text,
+        now: query.now,
+        waits_for_tables,
+        limits,
+        spill_folder: spill_folder.to_owned(),
+    }
+}
+
+/// Talks with the worker until the query ends. An error is one of the stream: the worker is of no use then.
+async fn converse(
+    worker: &Worker,
+    order: &Order,
+    mut waits: Option<super::Waits>,
+    (began, pieces): (&mut Option<Began>, &mpsc::Sender<Piece>),
+) -> io::Result<Ended> {
+    let mut stream = BufReader::new(worker.stream()?);
+    send(&mut stream, &order.message()).await?;
+    loop {
+        match read(&mut stream).await? {
+            Message::Names(names) => {
+                if let Some(waits) = waits.take()
+                    && let Err(failure) = waits(names).await
+                {
+                    return Ok(Ended::Midway(failure));
+                }
+                send(&mut stream, &Message::Go).await?;
+            }
+            Message::Head(head) => {
+                if let Some(began) = began.take() {
+                    // A client that has left is noticed by its closed channel.
+                    let _ = began.send(Ok(head));
+                }
+            }
+            Message::Data(data) => {
+                let _ = pieces.send(Piece::Data(Bytes::from(data))).await;
+            }
+            Message::End(statistics) => return Ok(Ended::ByItself(Ok(statistics))),
+            Message::Failed(failure) => return Ok(Ended::ByItself(Err(failure))),
+            Message::Order(_) | Message::Go => return Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+async fn send(stream: &mut BufReader<UnixStream>, message: &Message) -> io::Result<()> {
+    let mut frame = Vec::new();
+    message.write_to(&mut frame);
+    stream.get_mut().write_all(&frame).await
+}
+
+async fn read(stream: &mut BufReader<UnixStream>) -> io::Result<Message> {
+    let mut header = [0; HEADER_BYTES];
+    stream.read_exact(&mut header).await?;
+    let (length, kind) = header_parts(header)?;
+    let mut content = Vec::new();
+    // The buffer grows with the bytes that arrive, not with the announced length.
+    if stream.take(length as u64).read_to_end(&mut content).await? < length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Message::decode(kind, &content)
+}
+
+/// The folder of one query's spill files; deleted with everything in it.
+struct SpillFolder(PathBuf);
+
+impl SpillFolder {
+    fn create(&self) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.0)
+    }
+}
+
+impl Drop for SpillFolder {
+    fn drop(&mut self) {
+        match std::fs::remove_dir_all(&self.0) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(folder = %self.0.display(), %error, "spill files of a query stay behind");
+            }
+            _ => {}
+        }
+    }
+}

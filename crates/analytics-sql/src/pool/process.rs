@@ -1,0 +1,132 @@
+//! Worker processes: started when first needed, kept for the next query, killed and reaped when a query did not end by itself.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::protocol::{Failure, FailureKind};
+
+/// Queries after which a worker is replaced, so that nothing accumulates without end.
+const QUERIES_MAX: u32 = 200;
+/// An idle worker's memory is given back after this time.
+const IDLE_MAX: Duration = Duration::from_secs(120);
+const SIGNAL_ABORT: i32 = 6;
+const SIGNAL_KILL: i32 = 9;
+
+/// The program that serves its standard input as a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerProgram {
+    pub program: PathBuf,
+    pub arguments: Vec<String>,
+}
+
+#[derive(Debug)]
+pub(super) struct Workers {
+    program: WorkerProgram,
+    idle: Arc<Mutex<Vec<Worker>>>,
+}
+
+/// A worker process. Dropping it kills and reaps it.
+#[derive(Debug)]
+pub(super) struct Worker {
+    stream: UnixStream,
+    process: Child,
+    queries: u32,
+    idle_since: Instant,
+}
+
+impl Workers {
+    pub fn new(program: WorkerProgram) -> Workers {
+        Workers { program, idle: Arc::default() }
+    }
+
+    /// An idle worker that is alive, or a new one.
+    pub fn take(&self) -> Result<Worker, Failure> {
+        loop {
+            let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let Some(mut worker) = idle else { break };
+            if matches!(worker.process.try_wait(), Ok(None)) {
+                return Ok(worker);
+            }
+        }
+        self.start().map_err(|error| {
+            Failure::new(FailureKind::Lost, format!("no worker for queries can be started: {error}; retry"))
+        })
+    }
+
+    fn start(&self) -> io::Result<Worker> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let process = Command::new(&self.program.program)
+            .args(&self.program.arguments)
+            // The worker gets nothing from the server: no keys in variables, no directory, no output.
+            .env_clear()
+            .env("TZ", "UTC0")
+            .current_dir("/")
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Worker { stream: ours, process, queries: 0, idle_since: Instant::now() })
+    }
+
+    /// Keeps a worker whose query has ended.
+    pub fn give_back(&self, mut worker: Worker) {
+        worker.queries += 1;
+        if worker.queries >= QUERIES_MAX {
+            return;
+        }
+        worker.idle_since = Instant::now();
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
+        let idle = Arc::downgrade(&self.idle);
+        tokio::spawn(async move {
+            tokio::time::sleep(IDLE_MAX).await;
+            let Some(idle) = idle.upgrade() else { return };
+            let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
+            idle.retain(|worker| worker.idle_since.elapsed() < IDLE_MAX);
+        });
+    }
+}
+
+impl Worker {
+    /// The worker's socket for code in the current runtime.
+    pub fn stream(&self) -> io::Result<tokio::net::UnixStream> {
+        tokio::net::UnixStream::from_std(self.stream.try_clone()?)
+    }
+
+    /// Why a worker whose stream has ended did so.
+    pub async fn ending(mut self) -> Failure {
+        for _ in 0..1_000 {
+            match self.process.try_wait() {
+                Ok(Some(status)) => return of_signal(status.signal()),
+                Ok(None) => tokio::time::sleep(Duration::from_millis(1)).await,
+                Err(_) => break,
+            }
+        }
+        of_signal(None)
+    }
+}
+
+fn of_signal(signal: Option<i32>) -> Failure {
+    match signal {
+        // Memory that the pool does not count: the allocator, or the system, ended the process.
+        Some(SIGNAL_ABORT | SIGNAL_KILL) => Failure::new(
+            FailureKind::NeedsTooMuch,
+            "the query needed more memory than its worker has: filter or aggregate earlier, or raise --analytics-sql-memory",
+        ),
+        _ => Failure::new(FailureKind::Lost, "the query's worker ended: retry, and report the statement if it ends again"),
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        // A killed process ends at once.
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,93 @@
+//! Errors of the query engine as failures: the remedy first, without the engine's own words for its parts.
+
+use datafusion::common::{DataFusionError, SchemaError};
+use datafusion::parquet::errors::ParquetError;
+
+use super::names::unknown_column;
+use crate::gate;
+use crate::protocol::{Failure, FailureKind};
+use crate::table::Refusal;
+
+pub(super) fn failure(error: &DataFusionError) -> Failure {
+    let span = error.diagnostic().and_then(|diagnostic| diagnostic.span);
+    let failed = of_root(error.find_root());
+    match span {
+        Some(span) if failed.line.is_none() && failed.kind == FailureKind::Statement && span.start.line > 0 => {
+            failed.at(span.start.line, span.start.column)
+        }
+        _ => failed,
+    }
+}
+
+fn of_root(error: &DataFusionError) -> Failure {
+    let statement = |message: String| Failure::new(FailureKind::Statement, message);
+    match error {
+        DataFusionError::External(source) => match source.downcast_ref::<Refusal>() {
+            Some(refusal) => of_refusal(refusal),
+            None => match source.downcast_ref::<DataFusionError>() {
+                Some(inner) => of_root(inner.find_root()),
+                None => Failure::new(FailureKind::Internal, source.to_string()),
+            },
+        },
+        DataFusionError::SQL(error, _) => gate::wrong(error),
+        DataFusionError::SchemaError(schema, _) => match &**schema {
+            SchemaError::FieldNotFound { field, valid_fields } => statement(unknown_column(field, valid_fields)),
+            other => statement(other.to_string()),
+        },
+        DataFusionError::ResourcesExhausted(message) => needs_too_much(message),
+        DataFusionError::ParquetError(error) => damaged(error),
+        DataFusionError::ArrowError(error, _) => match &**error {
+            arrow_schema::ArrowError::ExternalError(source) => match source.downcast_ref::<DataFusionError>() {
+                Some(inner) => of_root(inner.find_root()),
+                None => statement(source.to_string()),
+            },
+            arrow_schema::ArrowError::ParquetError(message) => {
+                Failure::new(FailureKind::Damaged, format!("the table cannot be read: {message}"))
+            }
+            other => statement(other.to_string()),
+        },
+        DataFusionError::IoError(error) => Failure::new(FailureKind::Internal, format!("a spill file failed: {error}")),
+        DataFusionError::Internal(message) => Failure::new(
+            FailureKind::Internal,
+            format!("the query engine has a defect with this statement: write it in another way, and report it: {message}"),
+        ),
+        DataFusionError::Plan(message)
+        | DataFusionError::Execution(message)
+        | DataFusionError::NotImplemented(message)
+        | DataFusionError::Configuration(message) => statement(message.clone()),
+        DataFusionError::Diagnostic(_, inner) | DataFusionError::Context(_, inner) => of_root(inner.find_root()),
+        DataFusionError::Shared(inner) => of_root(inner.find_root()),
+        DataFusionError::Collection(errors) => match errors.first() {
+            Some(first) => of_root(first.find_root()),
+            None => statement("the statement is wrong".into()),
+        },
+        other => Failure::new(FailureKind::Internal, other.to_string()),
+    }
+}
+
+fn of_refusal(refusal: &Refusal) -> Failure {
+    let kind = match refusal {
+        Refusal::NotEnabled(_) => FailureKind::NotEnabled,
+        Refusal::NotReady(_) => FailureKind::NotReady,
+        Refusal::VersionGone(_) => FailureKind::VersionGone,
+        Refusal::Damaged(_) => FailureKind::Damaged,
+    };
+    Failure::new(kind, refusal.message())
+}
+
+fn needs_too_much(message: &str) -> Failure {
+    let is_of_disk = message.contains("disk space");
+    let (setting, what) = match is_of_disk {
+        true => ("--analytics-sql-spill", "disk for intermediate results"),
+        false => ("--analytics-sql-memory", "memory"),
+    };
+    let first_line = message.lines().next().unwrap_or_default();
+    Failure::new(
+        FailureKind::NeedsTooMuch,
+        format!("the query needs more {what} than it may use: filter or aggregate earlier, or raise {setting} ({first_line})"),
+    )
+}
+
+fn damaged(error: &ParquetError) -> Failure {
+    Failure::new(FailureKind::Damaged, format!("the table cannot be read: {error}; rebuild it"))
+}
