@@ -13,6 +13,7 @@ use crate::analytics::AnalyticsAction;
 use crate::backups::BackupTarget;
 use crate::parameters::Parameters;
 use crate::projections::ProjectionTarget;
+use crate::sql::SqlTarget;
 
 /// Begins every path of the operator.
 pub const PREFIX: &str = "/_shardlake/v1/";
@@ -40,6 +41,8 @@ pub(crate) enum Target {
     Keys(KeyTarget),
     /// Every analytical store.
     Analytics,
+    /// SQL over analytical tables.
+    Sql(SqlTarget),
     InContainer {
         database: String,
         container: String,
@@ -77,6 +80,9 @@ impl<'p> Address<'p> {
             ["log"] => Target::Log,
             ["diagnostics"] => Target::Diagnostics,
             ["analytics"] => Target::Analytics,
+            ["analytics", rest @ ..] => {
+                Target::Sql(SqlTarget::of(rest, decode)?.ok_or_else(|| no_such_path(path))?)
+            }
             ["projections", rest @ ..] => {
                 let target = ProjectionTarget::of(rest, decode)?;
                 Target::Projections(target.ok_or_else(|| no_such_path(path))?)

@@ -21,6 +21,7 @@
 //! | `POST backups`, `GET backups/{id}/shards/{shard}/files/{file}/{offset}`, `DELETE backups/{id}` | keep a state, read it, drop it |
 //! | `GET analytics`, `GET dbs/{db}/colls/{coll}/analytics` | tables of columns that follow containers |
 //! | `PUT dbs/{db}/colls/{coll}/analytics`, `POST …/analytics/{pause, resume, rebuild, compact, verify}` | settings of one; orders |
+//! | `POST analytics/sql`, `GET analytics/queries`, `DELETE analytics/queries/{id}` | SQL over these tables; queries that run |
 //! | `GET keys`, `POST keys/{name}/rotate` | the account's keys by their fingerprints; a new one in place of one |
 //! | `POST projections/{id}/pause`, `POST projections/{id}/resume` | stop one for a while |
 //!
@@ -35,6 +36,7 @@
 //! | `client.rs` | requests of a client |
 //! | `actions.rs` | the bodies of requests about partitions, and their execution |
 //! | `analytics.rs` | requests about analytical stores |
+//! | `sql.rs` | SQL over analytical tables |
 //! | `projections.rs`, `backups.rs` | requests about projections, and about states that are copied to a backup |
 //!
 //! The operator's interface is not part of the protocol of the SDKs. Requests are signed with the
@@ -60,11 +62,12 @@ mod projections;
 mod query;
 mod schema;
 mod scripts;
+mod sql;
 mod watch;
 mod window;
 
 use bytes::Bytes;
-use http::{Method, StatusCode};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::Value;
 use shardlake_account::Account;
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
@@ -75,6 +78,10 @@ pub use address::{Address, PREFIX};
 pub use client::OperatorRequest;
 pub use operation::AdminOperation;
 pub use shardlake_analytics::Analytics;
+pub use sql::{
+    AnswerPiece, AnswerSource, PieceSource, SQL_SECONDS_MAX, SqlAnswer, SqlAsOf, SqlFormat, SqlFuture,
+    SqlRefusal, SqlRequest, SqlService,
+};
 pub use watch::{
     CallerAccess, Installation, LogLine, LogRing, ProcessGauges, ProcessRings, RequestCounts, TokenAccess,
 };
@@ -82,6 +89,7 @@ pub use watch::{
 use address::{Action, Target};
 use moments::Moments;
 use parts::Parts;
+use sql::SqlTarget;
 use window::Window;
 
 /// An operator's request after the gateway has authenticated it.
@@ -91,6 +99,10 @@ pub struct OperatorCall<'r> {
     pub installation: Option<&'r Installation>,
     /// `None` where the program keeps no analytical stores.
     pub analytics: Option<&'r Analytics>,
+    /// `None` where the build has no SQL over them.
+    pub sql: Option<&'r dyn SqlService>,
+    /// The header `accept`.
+    pub accept: Option<&'r str>,
     pub caller: &'r CallerAccess,
     pub method: &'r Method,
     pub address: &'r Address<'r>,
@@ -116,11 +128,25 @@ pub struct OperatorReply {
     pub body: Option<Vec<Vec<u8>>>,
     /// The body is a part of a file.
     pub is_bytes: bool,
+    /// A body that is made while it is sent, in place of `body`.
+    pub source: Option<AnswerSource>,
+    /// The media type of `source`.
+    pub media_type: Option<HeaderValue>,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl OperatorReply {
     fn empty(status: StatusCode) -> OperatorReply {
-        OperatorReply { status, charge_centi: 0, failure: None, body: None, is_bytes: false }
+        OperatorReply {
+            status,
+            charge_centi: 0,
+            failure: None,
+            body: None,
+            is_bytes: false,
+            source: None,
+            media_type: None,
+            headers: Vec::new(),
+        }
     }
 
     /// The gateway finds the status for the error.
@@ -140,6 +166,9 @@ pub fn allow(caller: &CallerAccess, method: &Method, address: &Address<'_>) -> R
         matches!(address.target, Target::Backups(_) | Target::Log | Target::Diagnostics | Target::Keys(_));
     let only_reads = match &address.target {
         Target::InContainer { what: Action::Query | Action::PreviewPolicy, .. } => method == Method::POST,
+        Target::Sql(SqlTarget::Statement) => method == Method::POST,
+        // A client ends its own queries, by an id that it alone got.
+        Target::Sql(SqlTarget::Query(_)) => method == Method::DELETE,
         _ => method == Method::GET,
     };
     match caller {
@@ -175,6 +204,7 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
         (Target::Keys(target), _) => account_keys::serve(call, *target),
         (Target::Backups(target), _) => backups::serve(call, target).await,
         (Target::Analytics, "GET") => analytics::all(call).await,
+        (Target::Sql(target), _) => sql::serve(call, target).await,
         (Target::Projections(target), _) => projections::serve(call, target).await,
         (Target::InContainer { database, container, what }, method) => {
             let container = call.account.router().container(database, container)?;

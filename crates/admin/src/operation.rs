@@ -8,6 +8,7 @@ use crate::address::{Action, Target};
 use crate::analytics::AnalyticsAction;
 use crate::backups::BackupTarget;
 use crate::projections::ProjectionTarget;
+use crate::sql::SqlTarget;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdminOperation {
@@ -41,6 +42,9 @@ pub enum AdminOperation {
     ReadAnalytics,
     SetAnalytics,
     OrderAnalytics,
+    RunSql,
+    ListSqlQueries,
+    CancelSqlQuery,
 }
 
 impl Address<'_> {
@@ -58,6 +62,9 @@ impl Address<'_> {
             Target::Keys(KeyTarget::All) => AdminOperation::ReadKeys,
             Target::Keys(KeyTarget::Rotate(_)) => AdminOperation::RotateKey,
             Target::Analytics => AdminOperation::ReadAnalytics,
+            Target::Sql(SqlTarget::Statement) => AdminOperation::RunSql,
+            Target::Sql(SqlTarget::Queries) => AdminOperation::ListSqlQueries,
+            Target::Sql(SqlTarget::Query(_)) => AdminOperation::CancelSqlQuery,
             Target::InContainer { what: Action::Analytics(AnalyticsAction::Settings), .. }
                 if method == Method::PUT =>
             {

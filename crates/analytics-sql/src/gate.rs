@@ -1,69 +1,97 @@
-//! The statements that a query may be: one that only reads. Everything else is refused by its name before it is planned.
+//! The text of a statement on its way to the query engine: `analytics-dialect` refuses everything that does more than read, and rewrites
+//! the rest to the engine's language. Also statements without their literals, for logs and lists.
 
+use arrow_schema::{DataType, Fields, Schema};
 use datafusion::sql::parser::Statement as EngineStatement;
-use datafusion::sql::sqlparser::ast::Statement;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use shardlake_analytics_dialect::{Column, DialectError, Kind, Parsed, Settings, Table, parse};
 
 use crate::protocol::{Failure, FailureKind};
+use crate::table::Catalog;
 
-/// Nesting of expressions and subqueries.
-const DEPTH_MAX: usize = 64;
-
-pub(crate) fn parse(text: &str) -> Result<EngineStatement, Failure> {
-    let parser = Parser::new(&GenericDialect {}).with_recursion_limit(DEPTH_MAX);
-    let parsed = parser.try_with_sql(text).and_then(|mut parser| parser.parse_statements());
-    let mut statements = parsed.map_err(|error| placed(wrong(&error), text))?;
-    if statements.len() > 1 {
-        return Err(Failure::new(FailureKind::Statement, "a query is one statement: send the others apart"));
-    }
-    let Some(statement) = statements.pop() else {
-        return Err(Failure::new(FailureKind::Statement, "the query is empty: send a SELECT"));
-    };
-    if !only_reads(&statement) {
-        let written = statement.to_string();
-        let name = written.split([' ', '(']).next().unwrap_or_default().to_uppercase();
-        return Err(Failure::new(
-            FailureKind::Statement,
-            format!("{name} statements are refused: tables are only read, with SELECT, WITH, EXPLAIN, DESCRIBE or SHOW TABLES"),
-        ));
-    }
-    Ok(EngineStatement::Statement(Box::new(statement)))
+/// A statement that may be planned.
+pub(crate) struct Checked {
+    pub statement: EngineStatement,
+    /// Tables that it names, by database and container.
+    pub tables: Vec<(String, String)>,
 }
 
-fn only_reads(statement: &Statement) -> bool {
-    match statement {
-        Statement::Query(_) | Statement::ExplainTable { .. } | Statement::ShowTables { .. } => true,
-        Statement::Explain { statement, .. } => matches!(**statement, Statement::Query(_)),
-        _ => false,
+/// Tables that a statement names, found without opening one.
+pub(crate) fn named(text: &str, database: Option<&str>, catalog: &Catalog) -> Result<Checked, Failure> {
+    let tables = described(catalog, |_, _| Vec::new());
+    match parse(text, &Settings { database, tables: &tables }) {
+        Ok(parsed) => Ok(checked(parsed)),
+        // Some rewriting depends on types: with all of them the refusal stands, or is none.
+        Err(_) => checked_with(
+            text,
+            database,
+            &described(catalog, |database, container| columns(catalog, database, container)),
+        ),
     }
 }
 
-/// An error without a place is one at the end of the text.
-fn placed(failure: Failure, text: &str) -> Failure {
-    if failure.line.is_some() || !failure.message.ends_with("EOF") {
-        return failure;
-    }
-    let last = text.rsplit('\n').next().unwrap_or_default();
-    failure.at(text.matches('\n').count() as u64 + 1, last.chars().count() as u64 + 1)
-}
-
-/// The parser's words, with the place in the text as numbers.
-pub(crate) fn wrong(error: &ParserError) -> Failure {
-    let message = match error {
-        ParserError::TokenizerError(message) | ParserError::ParserError(message) => message.clone(),
-        ParserError::RecursionLimitExceeded => {
-            format!("the statement is nested deeper than {DEPTH_MAX} levels: write it flatter")
-        }
-    };
-    let place = message.rsplit_once(" at Line: ").and_then(|(words, place)| {
-        let (line, column) = place.split_once(", Column: ")?;
-        Some((words.to_owned(), line.trim().parse().ok()?, column.trim().parse().ok()?))
+/// The statement, rewritten by the types of the tables that it names.
+pub(crate) fn rewritten(
+    text: &str,
+    database: Option<&str>,
+    catalog: &Catalog,
+    named: &[(String, String)],
+) -> Result<Checked, Failure> {
+    let tables = described(catalog, |database, container| {
+        let is_named = named.iter().any(|name| name.0 == database && name.1 == container);
+        if is_named { columns(catalog, database, container) } else { Vec::new() }
     });
-    match place {
-        Some((words, line, column)) => Failure::new(FailureKind::Statement, words).at(line, column),
-        None => Failure::new(FailureKind::Statement, message),
+    checked_with(text, database, &tables)
+}
+
+fn checked_with(text: &str, database: Option<&str>, tables: &[Table]) -> Result<Checked, Failure> {
+    let parsed = parse(text, &Settings { database, tables });
+    parsed.map(checked).map_err(|refusal| failure(&refusal))
+}
+
+fn checked(parsed: Parsed) -> Checked {
+    let tables = parsed.tables.into_iter().map(|name| (name.database, name.container)).collect();
+    Checked { statement: EngineStatement::Statement(Box::new(parsed.statement)), tables }
+}
+
+fn failure(refusal: &DialectError) -> Failure {
+    let failure = Failure::new(FailureKind::Statement, refusal.message.clone());
+    Failure { hint: refusal.hint.clone(), ..failure.at(refusal.line, refusal.column) }
+}
+
+fn described(catalog: &Catalog, columns: impl Fn(&str, &str) -> Vec<Column>) -> Vec<Table> {
+    let tables = catalog.tables().iter().map(|table| Table {
+        database: table.database.clone(),
+        container: table.container.clone(),
+        columns: columns(&table.database, &table.container),
+    });
+    tables.collect()
+}
+
+/// Columns of a table; none where it cannot be read, which planning reports.
+fn columns(catalog: &Catalog, database: &str, container: &str) -> Vec<Column> {
+    let opened = catalog.open(database, container).ok().flatten();
+    opened.map_or_else(Vec::new, |table| of_schema(&table.columns()))
+}
+
+fn of_schema(schema: &Schema) -> Vec<Column> {
+    of_fields(schema.fields())
+}
+
+fn of_fields(fields: &Fields) -> Vec<Column> {
+    fields.iter().map(|field| Column::new(field.name(), kind(field.data_type()))).collect()
+}
+
+fn kind(data_type: &DataType) -> Kind {
+    match data_type {
+        DataType::Boolean => Kind::Boolean,
+        DataType::Int64 | DataType::Int32 => Kind::Long,
+        DataType::Float64 => Kind::Double,
+        DataType::Utf8 | DataType::Utf8View => Kind::Text,
+        DataType::Struct(fields) => Kind::Struct(of_fields(fields)),
+        DataType::List(element) => Kind::List(Box::new(kind(element.data_type()))),
+        _ => Kind::Other,
     }
 }
 
@@ -77,7 +105,12 @@ pub(crate) fn template(text: &str) -> String {
     let mut template = String::new();
     for token in tokens {
         match token {
-            Token::Word(_) | Token::Placeholder(_) | Token::Comma | Token::Period | Token::LParen | Token::RParen => {
+            Token::Word(_)
+            | Token::Placeholder(_)
+            | Token::Comma
+            | Token::Period
+            | Token::LParen
+            | Token::RParen => {
                 template.push_str(&token.to_string());
             }
             Token::Whitespace(_) => {
@@ -96,59 +129,15 @@ pub(crate) fn template(text: &str) -> String {
 /// Operators and brackets: tokens without letters and digits.
 fn is_sign(token: &Token) -> bool {
     let text = token.to_string();
-    text.len() <= 3 && text.chars().all(|character| character.is_ascii_punctuation() && character != '\'' && character != '"')
+    text.len() <= 3
+        && text
+            .chars()
+            .all(|character| character.is_ascii_punctuation() && character != '\'' && character != '"')
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn refusal(text: &str) -> Failure {
-        parse(text).expect_err(text)
-    }
-
-    #[test]
-    fn statements_that_read_pass() {
-        for text in [
-            "SELECT 1",
-            "select a from t;",
-            "WITH x AS (SELECT 1) SELECT * FROM x",
-            "EXPLAIN SELECT 1",
-            "EXPLAIN ANALYZE SELECT 1",
-            "DESCRIBE customer",
-            "SHOW TABLES",
-            "VALUES (1)",
-        ] {
-            assert!(parse(text).is_ok(), "{text}");
-        }
-    }
-
-    #[test]
-    fn other_statements_are_refused_by_their_name() {
-        for (text, name) in [
-            ("INSERT INTO t VALUES (1)", "INSERT"),
-            ("copy t to 'x.csv'", "COPY"),
-            ("SET a = 1", "SET"),
-            ("EXPLAIN DELETE FROM t", "EXPLAIN"),
-            ("CREATE TABLE t (a INT)", "CREATE"),
-            ("DROP TABLE t", "DROP"),
-            ("SHOW ALL", "SHOW"),
-        ] {
-            let failure = refusal(text);
-            assert_eq!(failure.kind, FailureKind::Statement);
-            assert!(failure.message.starts_with(&format!("{name} statements are refused")), "{failure:?}");
-        }
-        assert!(refusal("SELECT 1; SELECT 2").message.contains("one statement"));
-        assert!(refusal("").message.contains("empty"));
-    }
-
-    #[test]
-    fn errors_have_their_place() {
-        let failure = refusal("SELECT 1\nFROM WHERE");
-        assert_eq!((failure.line, failure.column), (Some(2), Some(6)), "{failure:?}");
-        let nested = format!("SELECT {}1{}", "(".repeat(10_000), ")".repeat(10_000));
-        assert!(refusal(&nested).message.contains("nested"), "bounded");
-    }
 
     #[test]
     fn templates_have_no_literals() {

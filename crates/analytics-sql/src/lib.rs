@@ -24,7 +24,9 @@ mod reply;
 mod table;
 mod worker;
 
-pub use pool::{Answer, Figures, OUTCOMES, Piece, Pool, PoolSettings, Query, RunningQuery, Waits, WorkerProgram};
+pub use pool::{
+    Answer, Figures, OUTCOMES, Piece, Pool, PoolSettings, Query, RunningQuery, Waits, WorkerProgram,
+};
 pub use protocol::{Failure, FailureKind, Format, Head, Limits, Statistics};
 pub use table::{AsOf, ListedTable, Refusal, VersionTable};
 pub use worker::worker_main;

@@ -105,6 +105,7 @@ pub struct Statistics {
     pub memory_bytes: u64,
     pub spilled_bytes: u64,
     pub cpu_ms: u64,
+    pub elapsed_ms: u64,
 }
 
 /// Why a query did not end with an answer.

@@ -7,10 +7,13 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use hyper::body::{Body, Frame, SizeHint};
+
+use shardlake_admin::{AnswerPiece, AnswerSource};
 
 use crate::message_space::AnswerHold;
 
@@ -102,9 +105,21 @@ impl PageText {
     }
 }
 
+/// The header behind an answer that ends without its end, with the reason.
+pub(crate) const ERROR_TRAILER: &str = "x-shardlake-error";
+
+/// An answer that is made while it is sent.
+#[derive(Debug)]
+pub(crate) struct Streamed {
+    pub source: AnswerSource,
+    pub takes_trailers: bool,
+}
+
 /// A text on its way to the client, with the memory that it holds. Dropping it gives the memory back.
 #[derive(Debug, Default)]
 pub struct AnswerBody {
+    /// The rest of the answer, behind the pieces.
+    streamed: Option<Streamed>,
     pieces: VecDeque<Bytes>,
     left_bytes: u64,
     hold: Option<Arc<AnswerHold>>,
@@ -121,8 +136,38 @@ impl AnswerBody {
         self.hold.take()
     }
 
+    /// Bytes that are made already, and not sent.
     pub fn left_bytes(&self) -> u64 {
         self.left_bytes
+    }
+
+    pub(crate) fn streaming(streamed: Streamed) -> AnswerBody {
+        AnswerBody { streamed: Some(streamed), ..AnswerBody::default() }
+    }
+
+    /// Whether more of the answer may be made.
+    pub fn is_streaming(&self) -> bool {
+        self.streamed.is_some()
+    }
+
+    /// Whether a failure can be sent behind the answer. Where it cannot, the connection has to break.
+    pub fn takes_trailers(&self) -> bool {
+        self.streamed.as_ref().is_none_or(|streamed| streamed.takes_trailers)
+    }
+
+    fn poll_streamed(&mut self, context: &mut Context<'_>) -> Poll<Option<Frame<Bytes>>> {
+        let Some(streamed) = &mut self.streamed else { return Poll::Ready(None) };
+        Poll::Ready(match ready!(streamed.source.poll_piece(context)) {
+            Some(AnswerPiece::Data(data)) => Some(Frame::data(data)),
+            Some(AnswerPiece::Failed(reason)) => {
+                self.streamed = None;
+                Some(Frame::trailers(error_trailer(&reason)))
+            }
+            None => {
+                self.streamed = None;
+                None
+            }
+        })
     }
 
     fn next_piece(&mut self) -> Option<Bytes> {
@@ -145,7 +190,7 @@ impl From<Text> for AnswerBody {
     fn from(text: Text) -> AnswerBody {
         let left_bytes = text.len() as u64;
         let pieces = text.0.into_iter().filter(|piece| !piece.is_empty()).collect();
-        AnswerBody { pieces, left_bytes, hold: None }
+        AnswerBody { pieces, left_bytes, ..AnswerBody::default() }
     }
 }
 
@@ -161,18 +206,35 @@ impl Body for AnswerBody {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _context: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.next_piece().map(|piece| Ok(Frame::data(piece))))
+        match self.next_piece() {
+            Some(piece) => Poll::Ready(Some(Ok(Frame::data(piece)))),
+            None => self.poll_streamed(context).map(|frame| frame.map(Ok)),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left_bytes == 0
+        self.left_bytes == 0 && self.streamed.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left_bytes)
+        match self.streamed {
+            None => SizeHint::with_exact(self.left_bytes),
+            Some(_) => SizeHint::default(),
+        }
     }
+}
+
+/// Characters that a header cannot have are replaced.
+fn error_trailer(reason: &str) -> HeaderMap {
+    let text: String = reason
+        .chars()
+        .map(|character| if matches!(character, ' '..='~') { character } else { '?' })
+        .collect();
+    let value =
+        HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("the answer is not whole"));
+    HeaderMap::from_iter([(HeaderName::from_static(ERROR_TRAILER), value)])
 }
 
 #[cfg(test)]

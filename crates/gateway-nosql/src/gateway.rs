@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use http::header::{ACCEPT, TE};
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Body;
 use serde_json::Value;
 use shardlake_account::{Account, ContainerHandle};
@@ -24,7 +25,7 @@ use tracing::{Instrument, Span};
 use crate::access::{self, Asked};
 use crate::activity_ids::ActivityIds;
 use crate::addresses::{self, AddressQuery};
-use crate::answer_body::{AnswerBody, Text};
+use crate::answer_body::{AnswerBody, Streamed, Text};
 use crate::audit::{self, Audited};
 use crate::auth::{Caller, Keyring};
 use crate::body::WholeBody;
@@ -32,7 +33,7 @@ use crate::call::Call;
 use crate::connection_mode::ConnectionMode;
 use crate::errors::{self, Failure};
 use crate::formats::{AnswerFormat, in_format, without_links};
-use crate::header_names::SUBSTATUS;
+use crate::header_names::{RETRY_AFTER, SUBSTATUS};
 use crate::header_text::Echo;
 use crate::headers::{RequestHeaders, flag};
 use crate::message_space::{AnswerHold, ConnectionSpace};
@@ -291,6 +292,8 @@ impl Inner {
             account: &self.account,
             installation: self.settings.installation.as_deref(),
             analytics: self.settings.analytics.as_ref(),
+            sql: self.settings.sql.as_deref(),
+            accept: parts.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()),
             caller: &caller,
             method: &parts.method,
             address,
@@ -303,7 +306,13 @@ impl Inner {
         }
         let reply = reply?;
         if let Some((error, members)) = &reply.failure {
-            return Ok(failed(error, members, (activity_id, parts.uri.path()), reply.charge_centi));
+            let mut told = failed(error, members, (activity_id, parts.uri.path()), reply.charge_centi);
+            told.extra.extend(reply.headers);
+            return Ok(told);
+        }
+        if let Some(source) = reply.source {
+            let streamed = Streamed { source, takes_trailers: takes_trailers(&parts.headers) };
+            return Ok(Reply::streamed(reply.status, reply.media_type, streamed, reply.headers));
         }
         let Some(body) = reply.body else { return Ok(Reply::empty(reply.status, reply.charge_centi)) };
         let told = Reply::json(reply.status, reply.charge_centi, Text::of_pieces(body));
@@ -419,10 +428,24 @@ fn failed(error: &Error, members: &Value, (activity_id, path): (Guid, &str), cha
         body = Value::Object(usual).to_string().into_bytes();
     }
     let reply = Reply::json(shape.status, charge_centi, body);
-    match shape.substatus {
+    let reply = match shape.substatus {
         0 => reply,
         number => reply.with_header(SUBSTATUS.clone(), HeaderValue::from(number)),
+    };
+    let Some(milliseconds) = error.retry_after_ms() else { return reply };
+    let reply = reply.with_header(RETRY_AFTER.clone(), HeaderValue::from(milliseconds));
+    match shape.status {
+        StatusCode::SERVICE_UNAVAILABLE => {
+            reply.with_header(http::header::RETRY_AFTER, HeaderValue::from(milliseconds.div_ceil(1000)))
+        }
+        _ => reply,
     }
+}
+
+/// Whether the client reads headers behind a body that is sent in chunks; HTTP/2 always has them.
+fn takes_trailers(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(TE).iter().filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|coding| coding.trim().eq_ignore_ascii_case("trailers"))
 }
 
 /// The caller, as a type of the operator's interface.

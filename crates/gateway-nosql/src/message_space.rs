@@ -252,6 +252,12 @@ impl AnswerHold {
         }
     }
 
+    /// So much more of an answer that is made while it is sent.
+    pub fn made(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::AcqRel);
+        self.connection.add(Kind::Answer, bytes);
+    }
+
     /// The client has taken so much of it.
     pub fn sent(&self, bytes: u64) {
         self.bytes.fetch_sub(bytes, Ordering::AcqRel);

@@ -54,7 +54,7 @@ names! {
     AdminDiagnostics,
     ReadProjections, PutProjection, DeleteProjection, PauseProjection, ResumeProjection,
     BeginBackup, ReadBackup, EndBackup, ReadKeys, RotateKey,
-    ReadAnalytics, SetAnalytics, OrderAnalytics,
+    ReadAnalytics, SetAnalytics, RunSql, ListSqlQueries, CancelSqlQuery, OrderAnalytics,
     // A path or a method that names no operation.
     Other,
 }
@@ -187,6 +187,9 @@ impl OperationName {
             AdminOperation::ReadAnalytics => OperationName::ReadAnalytics,
             AdminOperation::SetAnalytics => OperationName::SetAnalytics,
             AdminOperation::OrderAnalytics => OperationName::OrderAnalytics,
+            AdminOperation::RunSql => OperationName::RunSql,
+            AdminOperation::ListSqlQueries => OperationName::ListSqlQueries,
+            AdminOperation::CancelSqlQuery => OperationName::CancelSqlQuery,
         }
     }
 }

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LOCATION, CONTENT_TYPE, ETAG};
+use http::header::{CONTENT_LOCATION, CONTENT_TYPE, ETAG, TRAILER};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use shardlake_account::ContainerHandle;
 use shardlake_model::ReplyMeta;
 use shardlake_stdx::{Guid, Timestamp};
 
-use crate::answer_body::{AnswerBody, Text};
+use crate::answer_body::{AnswerBody, ERROR_TRAILER, Streamed, Text};
 use crate::errors::{self, Failure};
 use crate::header_names::{
     ACTIVITY_ID, ALT_CONTENT_PATH, CONTENT_PATH, CONTINUATION, GLOBAL_COMMITTED_LSN, ITEM_COUNT,
@@ -40,6 +40,8 @@ pub(crate) struct Reply {
     pub body: Option<Text>,
     /// The body is a part of a file.
     pub is_bytes: bool,
+    /// A body that is made while it is sent, in place of `body`.
+    pub streamed: Option<Streamed>,
 }
 
 impl Reply {
@@ -51,6 +53,20 @@ impl Reply {
     pub fn empty(status: StatusCode, charge_centi: u64) -> Reply {
         let meta = ReplyMeta { charge_centi, ..ReplyMeta::default() };
         Reply { status, meta, ..Reply::default() }
+    }
+
+    /// A body that is made while it is sent.
+    pub fn streamed(
+        status: StatusCode,
+        media_type: Option<HeaderValue>,
+        streamed: Streamed,
+        mut extra: Vec<(HeaderName, HeaderValue)>,
+    ) -> Reply {
+        extra.extend(media_type.map(|media_type| (CONTENT_TYPE, media_type)));
+        if streamed.takes_trailers {
+            extra.push((TRAILER, HeaderValue::from_static(ERROR_TRAILER)));
+        }
+        Reply { status, extra, streamed: Some(streamed), ..Reply::default() }
     }
 
     /// Marks the body as bytes that are neither JSON text nor Cosmos binary JSON.
@@ -137,6 +153,9 @@ impl Renderer {
         }
         headers.extend(reply.extra);
         let mut response = assemble(reply.status, headers, reply.body);
+        if let Some(streamed) = reply.streamed {
+            *response.body_mut() = AnswerBody::streaming(streamed);
+        }
         if reply.is_bytes {
             let media_type = HeaderValue::from_static("application/octet-stream");
             response.headers_mut().insert(CONTENT_TYPE, media_type);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_admin::{Analytics, Installation};
+use shardlake_admin::{Analytics, Installation, SqlService};
 use shardlake_signature::AccountKey;
 
 /// How a gateway behaves.
@@ -31,6 +31,8 @@ pub struct GatewaySettings {
     pub installation: Option<Arc<Installation>>,
     /// Tables of columns that follow containers, for operators.
     pub analytics: Option<Analytics>,
+    /// SQL over these tables, where the build has it.
+    pub sql: Option<Arc<dyn SqlService>>,
 }
 
 impl Default for GatewaySettings {
@@ -47,6 +49,7 @@ impl Default for GatewaySettings {
             is_account_public: false,
             installation: None,
             analytics: None,
+            sql: None,
         }
     }
 }

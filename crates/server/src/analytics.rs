@@ -1,8 +1,11 @@
 //! The analytical stores of the account: their place, and their start.
 
+use std::sync::Arc;
+
 use shardlake_account::Account;
 #[cfg(feature = "analytics")]
 use shardlake_account::AccountMark;
+use shardlake_admin::SqlService;
 use shardlake_analytics::{Analytics, Root};
 use shardlake_stdx::Clock;
 
@@ -52,4 +55,17 @@ async fn claim(account: &Account, root: Root) -> Result<(), String> {
 #[cfg(not(feature = "analytics"))]
 async fn claim(_account: &Account, _root: Root) -> Result<(), String> {
     Ok(())
+}
+
+/// SQL over the tables, in builds that have it.
+#[cfg(feature = "analytics-sql")]
+pub fn sql(config: &Config, analytics: &Analytics, metrics: &Metrics) -> Option<Arc<dyn SqlService>> {
+    let service = crate::sql_tables::service(config, analytics);
+    metrics.show_sql(service.pool().clone());
+    Some(Arc::new(service))
+}
+
+#[cfg(not(feature = "analytics-sql"))]
+pub fn sql(_config: &Config, _analytics: &Analytics, _metrics: &Metrics) -> Option<Arc<dyn SqlService>> {
+    None
 }

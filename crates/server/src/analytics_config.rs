@@ -15,6 +15,7 @@ const PROPERTIES_MAX: u16 = 4000;
 const LAG_IN_STORE: Duration = Duration::from_secs(60);
 /// Below the account in a store, and below the data directory.
 const FOLDER: &str = "analytics";
+const SQL_MEMORY_MIN: u64 = 16 << 20;
 const RETENTION_HOURS: std::ops::RangeInclusive<u64> = 1..=365 * 24;
 
 /// Where tables lie.
@@ -62,6 +63,10 @@ pub struct AnalyticsConfig {
     retention: Duration,
     write_rate: u64,
     properties_max: u16,
+    /// Of SQL queries; `None`: by the machine.
+    pub sql_memory: Option<u64>,
+    pub sql_spill: u64,
+    pub sql_workers: Option<u16>,
 }
 
 impl AnalyticsConfig {
@@ -81,7 +86,16 @@ impl AnalyticsConfig {
         if !(1..=PROPERTIES_MAX).contains(&properties_max) {
             return Err(format!("--analytics-properties is from 1 to {PROPERTIES_MAX}"));
         }
+        if settings.analytics_sql_memory.is_some_and(|size| size.0 < SQL_MEMORY_MIN) {
+            return Err("--analytics-sql-memory is at least 16MiB".into());
+        }
+        if settings.analytics_sql_workers == Some(0) {
+            return Err("--analytics-sql-workers must be at least 1".into());
+        }
         Ok(AnalyticsConfig {
+            sql_memory: settings.analytics_sql_memory.map(|size| size.0),
+            sql_spill: settings.analytics_sql_spill.map_or(16 << 30, |size| size.0),
+            sql_workers: settings.analytics_sql_workers,
             is_on: settings.analytics != Some(AnalyticsSwitch::Off),
             place: Place::of(settings)?,
             schema: match settings.analytics_schema {

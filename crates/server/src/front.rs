@@ -296,7 +296,7 @@ impl Front {
         // A request that is answered in the first poll needs no timer.
         let ended = match poll!(handled.as_mut()) {
             Poll::Ready(ended) => Ok(ended),
-            Poll::Pending => tokio::time::timeout(self.request_max + GRACE, handled).await,
+            Poll::Pending => tokio::time::timeout(self.time_of(uri.path()) + GRACE, handled).await,
         };
         let reply = match ended {
             // Another server may have acknowledged something since.
@@ -324,6 +324,16 @@ impl Front {
 }
 
 impl Front {
+    /// How long a request may take until its answer begins. A query over analytical tables ends itself by the time that it asks for.
+    fn time_of(&self, path: &str) -> Duration {
+        match path.strip_prefix(shardlake_admin::PREFIX) {
+            Some("analytics/sql") => {
+                Duration::from_secs(shardlake_admin::SQL_SECONDS_MAX).max(self.request_max)
+            }
+            _ => self.request_max,
+        }
+    }
+
     /// The gateway, as soon as it is there; `None` where that takes too long.
     async fn opened_gateway(&self, mode: ConnectionMode<'_>) -> Option<&Gateway> {
         if let Some(gateway) = self.gateway.get() {

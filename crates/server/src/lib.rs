@@ -14,7 +14,7 @@
 //! | `front.rs`, `answers.rs`, `host_check.rs`, `welcome.rs` | operator routes, names that are answered, panics and timeouts |
 //! | `explorer/` | the explorer's pages: files, headers, caching |
 //! | `metric_table.rs`, `exposition.rs` | every metric by name, type and meaning; the text format |
-//! | `metrics.rs`, `metrics_page.rs`, `request_metrics.rs`, `container_counters.rs`, `partition_metrics.rs`, `projection_metrics.rs`, `analytics.rs`, `analytics_metrics.rs`, `script_metrics.rs`, `storage_metrics.rs`, `store_metrics.rs`, `process_metrics.rs`, `backup_metrics.rs` | counting, and the page that shows it |
+//! | `metrics.rs`, `metrics_page.rs`, `request_metrics.rs`, `container_counters.rs`, `partition_metrics.rs`, `projection_metrics.rs`, `analytics.rs`, `analytics_metrics.rs`, `sql_tables/`, `script_metrics.rs`, `storage_metrics.rs`, `store_metrics.rs`, `process_metrics.rs`, `backup_metrics.rs` | counting, and the page that shows it |
 //! | `tls.rs`, `keys.rs`, `private_file.rs` | certificates and account keys in the data directory |
 //! | `ready.rs`, `logging.rs`, `json_lines.rs`, `log_fields.rs`, `log_capture.rs` | the log: levels, formats, typed fields, the latest lines in memory |
 //! | `heat_file.rs` | the heat of containers over restarts |
@@ -99,6 +99,8 @@ mod settings_page_tests;
 mod shards;
 mod shell;
 mod sql_shell;
+#[cfg(feature = "analytics-sql")]
+pub mod sql_tables;
 mod start_checks;
 mod start_watch;
 mod status;

@@ -11,5 +11,9 @@ fn main() -> ExitCode {
     if shardlake::script_worker::is_asked_for() {
         return shardlake_account::script_worker_main();
     }
+    #[cfg(feature = "analytics-sql")]
+    if shardlake::sql_tables::is_worker() {
+        return shardlake::sql_tables::worker_main();
+    }
     shardlake::cli::main()
 }

@@ -163,6 +163,11 @@ metrics! {
         "Items that ran out before they were copied: the table's history lacks them";
     ANALYTICS_CPU: Counter "shardlake_analytics_cpu" ["seconds"] ("database", "container")
         "Processor time of following, since the server started";
+    SQL_QUERIES: Counter "shardlake_sql_queries" ("outcome")
+        "SQL queries over analytical tables by their outcome; absent in builds without them";
+    SQL_DURATION: Histogram "shardlake_sql" ["seconds"] () "Time of SQL queries over analytical tables, from the request to the end of the answer";
+    SQL_MEMORY: Gauge "shardlake_sql_memory" ["bytes"] () "The most memory that the operators of one such query have held since the server started";
+    SQL_RUNNING: Gauge "shardlake_sql_running" () "Such queries that wait or run";
     SCRIPT_CONFINEMENT: Gauge "shardlake_script_confinement" ("layer")
         "1 where the kernel confines script workers by a layer, 0 where it refused; absent before the first script";
 

@@ -48,6 +48,8 @@ pub struct Metrics {
     /// Set when the MongoDB API is served.
     mongo: OnceLock<MongoGateway>,
     analytics: OnceLock<Analytics>,
+    #[cfg(feature = "analytics-sql")]
+    sql: OnceLock<shardlake_analytics_sql::Pool>,
     /// For the course that operators see: requests of clients, without those of operators.
     pub counts: RequestCounts,
     pub connections: Gauge,
@@ -76,6 +78,12 @@ impl Metrics {
     /// From here on the analytical tables are shown.
     pub fn show_analytics(&self, analytics: Analytics) {
         let _set_once = self.analytics.set(analytics);
+    }
+
+    /// From here on SQL queries over the tables are shown.
+    #[cfg(feature = "analytics-sql")]
+    pub fn show_sql(&self, pool: shardlake_analytics_sql::Pool) {
+        let _set_once = self.sql.set(pool);
     }
 
     /// The analytical tables, once there are any.
@@ -129,6 +137,10 @@ impl Metrics {
             partition_metrics::write(&mut page, account);
             projection_metrics::write(&mut page, projections);
             analytics_metrics::write(&mut page, tables);
+            #[cfg(feature = "analytics-sql")]
+            if let Some(pool) = self.sql.get() {
+                crate::sql_tables::write_metrics(&mut page, pool);
+            }
             script_metrics::write(&mut page, account.procedures().script_confinement());
             backup_metrics::write(&mut page, account);
         }

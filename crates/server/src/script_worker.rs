@@ -10,8 +10,12 @@ const FLAG: &str = "--js-worker";
 
 /// Whether this process was started to be a worker.
 pub fn is_asked_for() -> bool {
+    is_only_argument(FLAG)
+}
+
+pub(crate) fn is_only_argument(flag: &str) -> bool {
     let mut arguments = std::env::args_os().skip(1);
-    arguments.next().is_some_and(|argument| argument == FLAG) && arguments.next().is_none()
+    arguments.next().is_some_and(|argument| argument == flag) && arguments.next().is_none()
 }
 
 /// Workers are processes of this program.
@@ -21,7 +25,7 @@ pub(crate) fn settings() -> ScriptSettings {
 }
 
 /// On Linux the running program itself, whatever became of its file: workers must speak the language of their server.
-fn this_program() -> PathBuf {
+pub(crate) fn this_program() -> PathBuf {
     if cfg!(target_os = "linux") {
         return PathBuf::from("/proc/self/exe");
     }

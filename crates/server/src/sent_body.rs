@@ -3,7 +3,7 @@
 //! The HTTP library takes pieces before the client reads them: one for each HTTP/2 stream even where its window is closed, several
 //! for HTTP/1.1. So a piece counts as sent when the library drops it, which it does once its bytes are written.
 
-use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -27,15 +27,26 @@ impl SentBody {
 
 impl Body for SentBody {
     type Data = Bytes;
-    type Error = Infallible;
+    /// An answer that fails while it is sent ends the connection, for a client that reads no trailers.
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let Some(Ok(frame)) = ready!(Pin::new(&mut self.body).poll_frame(context)) else {
-            return Poll::Ready(None);
-        };
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let (is_streaming, takes_trailers) = (self.body.is_streaming(), self.body.takes_trailers());
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        if is_streaming {
+            // Until the next piece is made, the client has nothing to read.
+            self.answering.note_waiting(polled.is_pending());
+        }
+        let Some(Ok(frame)) = ready!(polled) else { return Poll::Ready(None) };
+        if let Some(data) = frame.data_ref().filter(|_| is_streaming) {
+            self.answering.note_made(data.len());
+        }
+        if frame.is_trailers() && !takes_trailers {
+            return Poll::Ready(Some(Err(io::Error::other("the answer is not whole"))));
+        }
         let answering = self.answering.clone();
         Poll::Ready(Some(Ok(frame.map_data(|bytes| Bytes::from_owner(Piece { bytes, answering })))))
     }

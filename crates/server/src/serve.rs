@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_account::{Account, AccountOptions, Enforcement, Shards};
-use shardlake_admin::{Installation, LogRing};
+use shardlake_admin::{Installation, LogRing, SqlService};
 use shardlake_analytics::Analytics;
 use shardlake_gateway_mongo::MongoGateway;
 use shardlake_gateway_nosql::{Gateway, GatewaySettings, MessageSpace};
@@ -138,7 +138,8 @@ pub async fn serve(
     let served_keys = Arc::new(ServedKeys::new(&keys, config.store.is_some(), random.clone()));
     let installation = Arc::new(installation(&config, &tls, &clock, (log, served_keys.clone())));
     let tables = analytics::start(&config, &account, &front.metrics, tables_root).await?;
-    let gateway = gateway(&config, &account, keys.accepted(), (installation.clone(), tables))?;
+    let sql = analytics::sql(&config, &tables, &front.metrics);
+    let gateway = gateway(&config, &account, keys.accepted(), (installation.clone(), tables, sql))?;
     front.open(served_keys.serve(gateway, mongo_gateway));
     backup_metrics::recall(&account, backup_metrics::path(&config).as_deref());
     spawn_recorders(&config, &account, (&installation, &front), &clock);
@@ -216,7 +217,7 @@ fn gateway(
     config: &Config,
     account: &Account,
     keys: Vec<AccountKey>,
-    (installation, tables): (Arc<Installation>, Analytics),
+    (installation, tables, sql): (Arc<Installation>, Analytics, Option<Arc<dyn SqlService>>),
 ) -> Result<Gateway, String> {
     let account_id = config.emulator.as_ref().map(|_| emulator::ACCOUNT_ID.to_owned());
     let account_id = account_id.unwrap_or_else(|| GatewaySettings::default().account_id);
@@ -231,6 +232,7 @@ fn gateway(
         account_id,
         installation: Some(installation),
         analytics: Some(tables),
+        sql,
         ..GatewaySettings::default()
     };
     Gateway::new(account.clone(), settings).map_err(|error| error.to_string())

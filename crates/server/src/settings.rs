@@ -390,6 +390,24 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub analytics_properties: Option<u16>,
 
+    /// Memory of one SQL query over tables, such as 2GiB [default: a quarter of the machine's, at most 4GiB]
+    ///
+    /// A query that needs more puts intermediate results on the disk (--analytics-sql-spill), or is refused. Needs a build with the
+    /// feature analytics-sql.
+    #[arg(long, value_name = "SIZE", help_heading = "Analytical store")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub analytics_sql_memory: Option<ByteSize>,
+
+    /// Disk for intermediate results of one SQL query over tables, in the data directory [default: 16GiB]
+    #[arg(long, value_name = "SIZE", help_heading = "Analytical store")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub analytics_sql_spill: Option<ByteSize>,
+
+    /// SQL queries over tables that run at a time; 16 more wait [default: 1 on up to 4 cores, else a quarter of the cores]
+    #[arg(long, value_name = "NUMBER", help_heading = "Analytical store")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub analytics_sql_workers: Option<u16>,
+
     /// Databases, containers and items to create at start where they are missing (JSON)
     #[arg(long, value_name = "FILE", help_heading = "Data")]
     #[serde(skip_serializing_if = "Option::is_none")]

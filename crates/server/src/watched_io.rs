@@ -12,7 +12,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -82,7 +82,7 @@ impl Activity {
         for answer in answers {
             let stalled = Duration::from_millis(now.saturating_sub(answer.since.load(Ordering::Relaxed)));
             match &answer.stream {
-                _ if stalled < patience => {}
+                _ if stalled < patience || answer.waits.load(Ordering::Relaxed) => {}
                 Some(stream) if stalled < patience * 2 => ended += usize::from(stream.end()),
                 _ => {
                     ended += 1;
@@ -144,7 +144,13 @@ impl InFlight {
     pub fn answering(self, hold: Arc<AnswerHold>) -> Arc<Answering> {
         let activity = self.0.clone();
         let since = AtomicU64::new(milliseconds(&activity.clock));
-        let answering = Arc::new(Answering { in_flight: self, since, stream: StreamEnd::current(), hold });
+        let answering = Arc::new(Answering {
+            in_flight: self,
+            since,
+            stream: StreamEnd::current(),
+            hold,
+            waits: AtomicBool::new(false),
+        });
         activity.answers().push(Arc::downgrade(&answering));
         answering
     }
@@ -158,9 +164,23 @@ pub struct Answering {
     since: AtomicU64,
     stream: Option<StreamEnd>,
     hold: Arc<AnswerHold>,
+    /// More of the answer is being made: the client has read everything.
+    waits: AtomicBool,
 }
 
 impl Answering {
+    /// Notes whether the answer waits for its making and not for its client.
+    pub fn note_waiting(&self, waits: bool) {
+        if self.waits.swap(waits, Ordering::Relaxed) && !waits {
+            self.since.store(milliseconds(&self.in_flight.0.clock), Ordering::Relaxed);
+        }
+    }
+
+    /// Notes the number of bytes made while the answer is sent.
+    pub fn note_made(&self, bytes: usize) {
+        self.hold.made(bytes as u64);
+    }
+
     /// Notes the number of bytes written to the connection.
     pub fn note_sent(&self, bytes: usize) {
         self.hold.sent(bytes as u64);

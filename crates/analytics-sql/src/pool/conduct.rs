@@ -1,9 +1,7 @@
 //! One query from its queue to its end.
 
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,12 +10,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
-use super::process::Worker;
+use super::process::{SpillFolder, Worker};
 use super::running::Listed;
 use super::{Piece, Query, State, Waiting};
-use crate::protocol::{
-    Failure, FailureKind, HEADER_BYTES, Head, Message, Order, Statistics, header_parts,
-};
+use crate::protocol::{Failure, FailureKind, HEADER_BYTES, Head, Message, Order, Statistics, header_parts};
 
 type Began = oneshot::Sender<Result<Head, Failure>>;
 
@@ -31,9 +27,8 @@ pub(super) async fn conduct(
     let started = Instant::now();
     let time = query.time;
     let mut began = Some(began);
-    let spill = SpillFolder(state.settings.spill_folder.join(&query.id));
     let outcome = tokio::select! {
-        outcome = work(&state, query, (waiting, &listed), &spill, (&mut began, &pieces)) => outcome,
+        outcome = work(&state, query, (waiting, &listed), (&mut began, &pieces)) => outcome,
         () = listed.cancelled.notified() => Err(Failure::new(FailureKind::Cancelled, "the query was cancelled")),
         () = pieces.closed() => Err(Failure::new(FailureKind::Cancelled, "the client disconnected")),
         () = tokio::time::sleep(time) => Err(Failure::new(
@@ -41,8 +36,6 @@ pub(super) async fn conduct(
             format!("the query was not done within {} s: filter or aggregate earlier, or send a greater \"timeoutSeconds\"", time.as_secs()),
         )),
     };
-    // The worker is ended by now where the query did not end by itself, so that nothing writes there any more.
-    drop(spill);
     drop(listed);
     state.figures.ended(outcome.as_ref(), started.elapsed());
     match (outcome, began) {
@@ -56,18 +49,17 @@ async fn work(
     state: &State,
     mut query: Query,
     (waiting, listed): (Waiting, &Listed),
-    spill: &SpillFolder,
     (began, pieces): (&mut Option<Began>, &mpsc::Sender<Piece>),
 ) -> Result<Statistics, Failure> {
     let _permit = state.permits.acquire().await.expect("the queue is never closed");
     drop(waiting);
     listed.has_worker();
-    spill.create().map_err(|error| {
+    let spill = SpillFolder::create(state.settings.spill_folder.join(&query.id)).map_err(|error| {
         Failure::new(FailureKind::Internal, format!("the folder of spill files cannot be made: {error}"))
     })?;
     let waits = query.waits.take();
-    let order = order_of(state, query, waits.is_some(), &spill.0);
-    let worker = state.workers.take()?;
+    let order = order_of(state, query, waits.is_some(), spill.path());
+    let worker = state.workers.take(spill)?;
     match converse(&worker, &order, waits, (began, pieces)).await {
         Ok(Ended::ByItself(outcome)) => {
             state.workers.give_back(worker);
@@ -153,24 +145,4 @@ async fn read(stream: &mut BufReader<UnixStream>) -> io::Result<Message> {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Message::decode(kind, &content)
-}
-
-/// The folder of one query's spill files; deleted with everything in it.
-struct SpillFolder(PathBuf);
-
-impl SpillFolder {
-    fn create(&self) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.0)
-    }
-}
-
-impl Drop for SpillFolder {
-    fn drop(&mut self) {
-        match std::fs::remove_dir_all(&self.0) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(folder = %self.0.display(), %error, "spill files of a query stay behind");
-            }
-            _ => {}
-        }
-    }
 }

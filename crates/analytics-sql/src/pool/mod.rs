@@ -31,8 +31,8 @@ use crate::table::{AsOf, ListedTable};
 pub use figures::{Figures, OUTCOMES};
 pub use process::WorkerProgram;
 use process::Workers;
-pub use running::RunningQuery;
 use running::Running;
+pub use running::RunningQuery;
 
 /// Pieces of an answer that wait for their client.
 const PIECES_AHEAD: usize = 4;

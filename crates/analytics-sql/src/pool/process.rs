@@ -1,11 +1,13 @@
 //! Worker processes: started when first needed, kept for the next query, killed and reaped when a query did not end by itself.
 
+use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,11 +33,15 @@ pub(super) struct Workers {
     idle: Arc<Mutex<Vec<Worker>>>,
 }
 
-/// A worker process. Dropping it kills and reaps it.
+/// A worker process. Dropping it kills it; it is reaped, and its spill files are deleted, on a thread of their own: a process with much
+/// memory ends slowly.
 #[derive(Debug)]
 pub(super) struct Worker {
     stream: UnixStream,
-    process: Child,
+    /// `None` only while it is dropped.
+    process: Option<Child>,
+    /// Folder of the query's spill files.
+    spill: Option<SpillFolder>,
     queries: u32,
     idle_since: Instant,
 }
@@ -46,11 +52,17 @@ impl Workers {
     }
 
     /// An idle worker that is alive, or a new one.
-    pub fn take(&self) -> Result<Worker, Failure> {
+    pub fn take(&self, spill: SpillFolder) -> Result<Worker, Failure> {
+        let mut worker = self.idle_or_new()?;
+        worker.spill = Some(spill);
+        Ok(worker)
+    }
+
+    fn idle_or_new(&self) -> Result<Worker, Failure> {
         loop {
             let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let Some(mut worker) = idle else { break };
-            if matches!(worker.process.try_wait(), Ok(None)) {
+            if worker.try_wait().is_ok_and(|ended| ended.is_none()) {
                 return Ok(worker);
             }
         }
@@ -72,11 +84,13 @@ impl Workers {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        Ok(Worker { stream: ours, process, queries: 0, idle_since: Instant::now() })
+        let process = Some(process);
+        Ok(Worker { stream: ours, process, spill: None, queries: 0, idle_since: Instant::now() })
     }
 
     /// Keeps a worker whose query has ended.
     pub fn give_back(&self, mut worker: Worker) {
+        worker.spill = None;
         worker.queries += 1;
         if worker.queries >= QUERIES_MAX {
             return;
@@ -99,10 +113,14 @@ impl Worker {
         tokio::net::UnixStream::from_std(self.stream.try_clone()?)
     }
 
+    fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.process.as_mut().expect("it is not dropped").try_wait()
+    }
+
     /// Why a worker whose stream has ended did so.
     pub async fn ending(mut self) -> Failure {
         for _ in 0..1_000 {
-            match self.process.try_wait() {
+            match self.try_wait() {
                 Ok(Some(status)) => return of_signal(status.signal()),
                 Ok(None) => tokio::time::sleep(Duration::from_millis(1)).await,
                 Err(_) => break,
@@ -119,14 +137,48 @@ fn of_signal(signal: Option<i32>) -> Failure {
             FailureKind::NeedsTooMuch,
             "the query needed more memory than its worker has: filter or aggregate earlier, or raise --analytics-sql-memory",
         ),
-        _ => Failure::new(FailureKind::Lost, "the query's worker ended: retry, and report the statement if it ends again"),
+        _ => Failure::new(
+            FailureKind::Lost,
+            "the query's worker ended: retry, and report the statement if it ends again",
+        ),
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        // A killed process ends at once.
-        let _ = self.process.wait();
+        let (Some(mut process), spill) = (self.process.take(), self.spill.take()) else { return };
+        let _ = process.kill();
+        let reap = move || {
+            let _ = process.wait();
+            // Its last file may have been made meanwhile.
+            drop(spill);
+        };
+        let _ = std::thread::Builder::new().name("sql-reaper".into()).spawn(reap);
+    }
+}
+
+/// The folder of one query's spill files; deleted with everything in it.
+#[derive(Debug)]
+pub(super) struct SpillFolder(PathBuf);
+
+impl SpillFolder {
+    pub fn create(path: PathBuf) -> io::Result<SpillFolder> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+        Ok(SpillFolder(path))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for SpillFolder {
+    fn drop(&mut self) {
+        match std::fs::remove_dir_all(&self.0) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(folder = %self.0.display(), %error, "spill files of a query stay behind");
+            }
+            _ => {}
+        }
     }
 }

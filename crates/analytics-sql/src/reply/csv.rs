@@ -55,7 +55,8 @@ fn unquote(field: &mut Vec<u8>) {
 }
 
 fn write_field(out: &mut Vec<u8>, field: &[u8]) {
-    let needs_quotes = field.is_empty() || field.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r'));
+    let needs_quotes =
+        field.is_empty() || field.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r'));
     if !needs_quotes {
         return out.extend_from_slice(field);
     }

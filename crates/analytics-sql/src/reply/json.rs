@@ -147,7 +147,10 @@ pub(super) fn write_value(
         DataType::FixedSizeList(..) => {
             write_elements(out, &column.as_fixed_size_list().value(row), bigints_as_text)?;
         }
-        DataType::Decimal128(..) | DataType::Decimal256(..) | DataType::Decimal32(..) | DataType::Decimal64(..) => {
+        DataType::Decimal128(..)
+        | DataType::Decimal256(..)
+        | DataType::Decimal32(..)
+        | DataType::Decimal64(..) => {
             out.extend_from_slice(displayed(column, row)?.as_bytes());
         }
         _ => put_json(out, &displayed(column, row)?),

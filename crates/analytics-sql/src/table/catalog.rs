@@ -125,6 +125,16 @@ impl Catalog {
         opened.collect()
     }
 
+    /// Forgets the versions that were opened so far.
+    pub fn reopen(&self) {
+        self.0.opened.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Forgets all versions but those of the named tables.
+    pub fn keep(&self, names: &[(String, String)]) {
+        self.0.opened.lock().unwrap_or_else(PoisonError::into_inner).retain(|name, _| names.contains(name));
+    }
+
     /// The table at its version of this statement; `None` for a name that no table has.
     pub fn open(&self, database: &str, container: &str) -> Result<Option<Arc<VersionTable>>, Refusal> {
         let Some(listed) = self.find(database, container) else { return Ok(None) };
@@ -220,7 +230,8 @@ impl SchemaProvider for Database {
     /// Tables that can be read: lists of columns open every one of them.
     fn table_names(&self) -> Vec<String> {
         let of_database = self.catalog.tables().iter().filter(|table| table.database == self.name);
-        let readable = of_database.filter(|table| table.refusal.is_none() && has_log(table.folder.as_deref()));
+        let readable =
+            of_database.filter(|table| table.refusal.is_none() && has_log(table.folder.as_deref()));
         readable.map(|table| table.container.clone()).collect()
     }
 

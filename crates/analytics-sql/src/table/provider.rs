@@ -10,12 +10,14 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DFSchema, DataFusionError, Result};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::object_store::ObjectStoreUrl;
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::{TableType, provider_as_source};
 use datafusion::logical_expr::utils::conjunction;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableProviderFilterPushDown, col, lit};
+use datafusion::logical_expr::{
+    Expr, LogicalPlan, LogicalPlanBuilder, TableProviderFilterPushDown, col, lit,
+};
 use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
@@ -58,19 +60,26 @@ impl VersionTable {
         VersionTable { store, version, schema, oldest, footers, counter, is_whole: false }
     }
 
+    pub fn columns(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
     pub fn version(&self) -> &Version {
         &self.version
     }
 
     /// Files that may have rows for which all filters hold.
     fn pruned(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<&DataFile>> {
-        let files: Vec<&DataFile> =
-            self.version.files.values().filter(|file| file.live_rows() > 0).collect();
+        let files: Vec<&DataFile> = self.version.files.values().filter(|file| file.live_rows() > 0).collect();
         let Some(filter) = conjunction(filters.to_vec()) else { return Ok(files) };
         let schema = DFSchema::try_from(self.schema.as_ref().clone())?;
         let filter = state.create_physical_expr(filter, &schema)?;
         // A filter that cannot prune leaves all files.
-        let Ok(pruning) = PruningPredicateBuilder::new().with_file_schema(self.schema.clone()).try_build(filter) else { return Ok(files) };
+        let Ok(pruning) =
+            PruningPredicateBuilder::new().with_file_schema(self.schema.clone()).try_build(filter)
+        else {
+            return Ok(files);
+        };
         let Ok(kept) = pruning.prune(&bounds::prunable(&files, &self.schema)) else { return Ok(files) };
         Ok(files.into_iter().zip(kept).filter(|(_, is_kept)| *is_kept).map(|(file, _)| file).collect())
     }
@@ -80,8 +89,8 @@ impl VersionTable {
         let planned = PartitionedFile::new(file.path.clone(), file.size).with_extension(stored);
         let Some(vector) = &file.vector else { return Ok(planned) };
         let store: &dyn TableStore = &self.store;
-        let deleted = vectors::read(store, "", vector)
-            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let deleted =
+            vectors::read(store, "", vector).map_err(|error| DataFusionError::External(Box::new(error)))?;
         Ok(planned.with_extension(ParquetRowSelection::new(live_rows(&deleted, file.rows()))))
     }
 }

@@ -87,9 +87,8 @@ impl ParquetFileReaderFactory for LocalFiles {
         _metrics: &ExecutionPlanMetricsSet,
     ) -> Result<Box<dyn AsyncFileReader + Send>> {
         let stored = file.extension::<StoredFile>().cloned();
-        let stored = stored.ok_or_else(|| {
-            DataFusionError::Internal(format!("{} is no file of the version", file.path()))
-        })?;
+        let stored = stored
+            .ok_or_else(|| DataFusionError::Internal(format!("{} is no file of the version", file.path())))?;
         let (footers, counter) = (self.footers.clone(), self.counter.clone());
         Ok(Box::new(LocalFile { stored, file: None, footers, counter }))
     }

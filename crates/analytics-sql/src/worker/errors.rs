@@ -4,7 +4,6 @@ use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::parquet::errors::ParquetError;
 
 use super::names::unknown_column;
-use crate::gate;
 use crate::protocol::{Failure, FailureKind};
 use crate::table::Refusal;
 
@@ -12,7 +11,9 @@ pub(super) fn failure(error: &DataFusionError) -> Failure {
     let span = error.diagnostic().and_then(|diagnostic| diagnostic.span);
     let failed = of_root(error.find_root());
     match span {
-        Some(span) if failed.line.is_none() && failed.kind == FailureKind::Statement && span.start.line > 0 => {
+        Some(span)
+            if failed.line.is_none() && failed.kind == FailureKind::Statement && span.start.line > 0 =>
+        {
             failed.at(span.start.line, span.start.column)
         }
         _ => failed,
@@ -29,15 +30,18 @@ fn of_root(error: &DataFusionError) -> Failure {
                 None => Failure::new(FailureKind::Internal, source.to_string()),
             },
         },
-        DataFusionError::SQL(error, _) => gate::wrong(error),
+        DataFusionError::SQL(error, _) => statement(error.to_string()),
         DataFusionError::SchemaError(schema, _) => match &**schema {
-            SchemaError::FieldNotFound { field, valid_fields } => statement(unknown_column(field, valid_fields)),
+            SchemaError::FieldNotFound { field, valid_fields } => {
+                statement(unknown_column(field, valid_fields))
+            }
             other => statement(other.to_string()),
         },
         DataFusionError::ResourcesExhausted(message) => needs_too_much(message),
         DataFusionError::ParquetError(error) => damaged(error),
         DataFusionError::ArrowError(error, _) => match &**error {
-            arrow_schema::ArrowError::ExternalError(source) => match source.downcast_ref::<DataFusionError>() {
+            arrow_schema::ArrowError::ExternalError(source) => match source.downcast_ref::<DataFusionError>()
+            {
                 Some(inner) => of_root(inner.find_root()),
                 None => statement(source.to_string()),
             },
@@ -46,16 +50,22 @@ fn of_root(error: &DataFusionError) -> Failure {
             }
             other => statement(other.to_string()),
         },
-        DataFusionError::IoError(error) => Failure::new(FailureKind::Internal, format!("a spill file failed: {error}")),
+        DataFusionError::IoError(error) => {
+            Failure::new(FailureKind::Internal, format!("a spill file failed: {error}"))
+        }
         DataFusionError::Internal(message) => Failure::new(
             FailureKind::Internal,
-            format!("the query engine has a defect with this statement: write it in another way, and report it: {message}"),
+            format!(
+                "the query engine has a defect with this statement: write it in another way, and report it: {message}"
+            ),
         ),
         DataFusionError::Plan(message)
         | DataFusionError::Execution(message)
         | DataFusionError::NotImplemented(message)
         | DataFusionError::Configuration(message) => statement(message.clone()),
-        DataFusionError::Diagnostic(_, inner) | DataFusionError::Context(_, inner) => of_root(inner.find_root()),
+        DataFusionError::Diagnostic(_, inner) | DataFusionError::Context(_, inner) => {
+            of_root(inner.find_root())
+        }
         DataFusionError::Shared(inner) => of_root(inner.find_root()),
         DataFusionError::Collection(errors) => match errors.first() {
             Some(first) => of_root(first.find_root()),
@@ -77,14 +87,16 @@ fn of_refusal(refusal: &Refusal) -> Failure {
 
 fn needs_too_much(message: &str) -> Failure {
     let is_of_disk = message.contains("disk space");
-    let (setting, what) = match is_of_disk {
+    let (setting, need) = match is_of_disk {
         true => ("--analytics-sql-spill", "disk for intermediate results"),
         false => ("--analytics-sql-memory", "memory"),
     };
     let first_line = message.lines().next().unwrap_or_default();
     Failure::new(
         FailureKind::NeedsTooMuch,
-        format!("the query needs more {what} than it may use: filter or aggregate earlier, or raise {setting} ({first_line})"),
+        format!(
+            "the query needs more {need} than it may use: filter or aggregate earlier, or raise {setting} ({first_line})"
+        ),
     )
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `serve.rs` | orders from the socket, answers to it |
 //! | `run.rs` | one statement: parsed, planned, executed, written |
-//! | `names.rs` | tables that a statement names, with hints for wrong ones |
+//! | `names.rs` | hints for columns that are named wrongly |
 //! | `values.rs` | parameters as values |
 //! | `errors.rs` | errors of the query engine as failures |
 //! | `memory.rs` | the greatest use of memory of a query |

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
+use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use datafusion::execution::context::SQLOptions;
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::errors::failure;
 use super::memory::MeasuredPool;
-use super::{names, values};
+use super::values;
 use crate::gate;
 use crate::protocol::{Failure, FailureKind, Head, Message, Order, Statistics};
 use crate::reply::Reply;
@@ -52,7 +53,7 @@ fn lost(error: io::Error) -> Failure {
 }
 
 pub(super) fn run(order: &Order, footers: &Footers, wire: &mut Wire) -> Result<Statistics, Failure> {
-    let began = cpu_ms();
+    let (started, began) = (Instant::now(), cpu_ms());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(order.limits.threads.max(1))
         .thread_stack_size(16 << 20)
@@ -65,18 +66,22 @@ pub(super) fn run(order: &Order, footers: &Footers, wire: &mut Wire) -> Result<S
     let catalog = Catalog::new(order.tables.clone(), order.as_of.clone(), order.now, kept);
     let ran = runtime.block_on(async {
         let (state, most) = session(order, &catalog)?;
-        let statement = gate::parse(&order.statement)?;
-        let references = state.resolve_table_references(&statement).map_err(|error| failure(&error))?;
-        let is_function = |name: &str| state.table_functions().contains_key(name);
-        let tables = names::resolve(&references, &catalog, (order.database.as_deref(), &is_function))?;
+        let database = order.database.as_deref();
+        let named = gate::named(&order.statement, database, &catalog)?;
         if order.waits_for_tables {
-            wire.send(&Message::Names(tables))?;
+            wire.send(&Message::Names(named.tables.clone()))?;
             if wire.orders.recv() != Ok(Message::Go) {
                 return Err(Failure::new(FailureKind::Lost, "the server does not answer"));
             }
+            // A refusal above may have opened tables before they had what the answer must have.
+            catalog.reopen();
         }
+        let checked = gate::rewritten(&order.statement, database, &catalog, &named.tables)?;
+        catalog.keep(&checked.tables);
+        let statement = checked.statement;
         let plan = state.statement_to_plan(statement).await.map_err(|error| failure(&error))?;
-        let only_reads = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+        let only_reads =
+            SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         only_reads.verify_plan(&plan).map_err(|error| failure(&error))?;
         let plan = plan
             .with_param_values(values::parameters(&order.parameters)?)
@@ -87,8 +92,7 @@ pub(super) fn run(order: &Order, footers: &Footers, wire: &mut Wire) -> Result<S
         let mut stream = execute_stream(plan.clone(), context).map_err(|error| failure(&error))?;
         // Errors of the first rows still have a status of their own.
         let mut next = stream.next().await.transpose().map_err(|error| failure(&error))?;
-        let mut reply =
-            Reply::begin(order.format, &plan.schema(), order.bigints_as_text, &order.limits)?;
+        let mut reply = Reply::begin(order.format, &plan.schema(), order.bigints_as_text, &order.limits)?;
         wire.send(&Message::Head(head(order, &catalog)))?;
         while let Some(batch) = next {
             push(&mut reply, &batch, wire)?;
@@ -100,6 +104,7 @@ pub(super) fn run(order: &Order, footers: &Footers, wire: &mut Wire) -> Result<S
             memory_bytes: most.load(Ordering::Relaxed) as u64,
             spilled_bytes: spilled(&*plan) as u64,
             cpu_ms: cpu_ms().saturating_sub(began),
+            elapsed_ms: started.elapsed().as_millis() as u64,
         };
         reply.finish(&snapshot(&catalog), &statistics)?;
         send_made(&mut reply, wire)?;

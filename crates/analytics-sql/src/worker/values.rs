@@ -1,7 +1,7 @@
 //! Parameters of a statement as values of the query engine.
 
-use datafusion::common::ScalarValue;
 use datafusion::common::ParamValues;
+use datafusion::common::ScalarValue;
 use serde_json::{Map, Value};
 
 use crate::protocol::{Failure, FailureKind};
@@ -24,7 +24,9 @@ fn value_of(name: &str, value: &Value) -> Result<ScalarValue, Failure> {
             (None, None) => return Err(unfit(name, "a number that no column holds")),
         },
         Value::Array(elements) => list_of(name, elements)?,
-        Value::Object(_) => return Err(unfit(name, "an object: send its members as parameters of their own")),
+        Value::Object(_) => {
+            return Err(unfit(name, "an object: send its members as parameters of their own"));
+        }
     })
 }
 

@@ -28,7 +28,10 @@ fn with(mut query: Query, parameters: Value) -> Query {
 fn aggregates_windows_and_nested_values() {
     let shop = orders();
     for (statement, expected) in [
-        ("SELECT pk, count(*), sum(total) FROM c GROUP BY 1 ORDER BY 1", json!([["p0", 5, 22.5], ["p1", 5, 27.5]])),
+        (
+            "SELECT pk, count(*), sum(total) FROM c GROUP BY 1 ORDER BY 1",
+            json!([["p0", 5, 22.5], ["p1", 5, 27.5]]),
+        ),
         ("SELECT COUNT(*) AS n, MAX(customerId) FROM c", json!([[10, "c2"]])),
         (
             "SELECT line['sku'], sum(line['quantity']) FROM (SELECT unnest(lines) AS line FROM c) GROUP BY 1 ORDER BY 1",
@@ -44,9 +47,15 @@ fn aggregates_windows_and_nested_values() {
             json!([[10]]),
         ),
         ("SELECT json_get_int('{\"a\": 7}', 'a')", json!([[7]])),
-        ("SELECT id FROM c WHERE EXISTS (SELECT 1 FROM c AS d WHERE d.total > c.total + 8) ORDER BY 1", json!([["o0"]])),
+        (
+            "SELECT id FROM c WHERE EXISTS (SELECT 1 FROM c AS d WHERE d.total > c.total + 8) ORDER BY 1",
+            json!([["o0"]]),
+        ),
         ("VALUES (1, 'a', NULL, true)", json!([[1, "a", null, true]])),
-        ("SELECT lines[1], ship FROM c WHERE id = 'o3'", json!([[{ "sku": "a", "quantity": 3 }, { "city": "Ulm" }]])),
+        (
+            "SELECT lines[1], ship FROM c WHERE id = 'o3'",
+            json!([[{ "sku": "a", "quantity": 3 }, { "city": "Ulm" }]]),
+        ),
         ("SELECT CAST('NaN' AS DOUBLE), 1e308 * 10, -1e308 * 10", json!([["NaN", "Infinity", "-Infinity"]])),
         ("SELECT id FROM c ORDER BY id LIMIT 2", json!([["o0"], ["o1"]])),
     ] {
@@ -58,17 +67,26 @@ fn aggregates_windows_and_nested_values() {
 fn tables_of_several_containers_are_joined() {
     let folder = tempfile::tempdir().unwrap();
     let mut customers = table(folder.path(), "customer", fixture::options());
-    let item = |at: u64| Change::Put(at, json!({ "id": format!("c{at}"), "pk": "p", "name": format!("n{at}") }));
+    let item =
+        |at: u64| Change::Put(at, json!({ "id": format!("c{at}"), "pk": "p", "name": format!("n{at}") }));
     customers.round(&[item(1), item(2)]).unwrap();
     let mut sales = table(folder.path(), "odd name", fixture::options());
-    let sale = |at: u64| Change::Put(at, json!({ "id": format!("s{at}"), "pk": "p", "customerId": format!("c{}", at % 2 + 1) }));
+    let sale = |at: u64| {
+        Change::Put(
+            at,
+            json!({ "id": format!("s{at}"), "pk": "p", "customerId": format!("c{}", at % 2 + 1) }),
+        )
+    };
     sales.round(&[sale(1), sale(2), sale(3)]).unwrap();
     let tables = [listed(folder.path(), "customer"), listed(folder.path(), "odd name")];
     let (pool, runtime) = (pool(folder.path()), runtime());
     let joined = "SELECT c.name, count(*) FROM shop.customer c JOIN shop.\"odd name\" s ON s.\"customerId\" = c.id GROUP BY 1 ORDER BY 1";
     let answer = runtime.block_on(answered(&pool, query(joined, &tables))).unwrap();
     assert_eq!(answer["rows"], json!([["n1", 1], ["n2", 2]]));
-    assert_eq!(answer["columns"], json!([{ "name": "name", "type": "string" }, { "name": "count(*)", "type": "long" }]));
+    assert_eq!(
+        answer["columns"],
+        json!([{ "name": "name", "type": "string" }, { "name": "count(*)", "type": "long" }])
+    );
     assert_eq!(answer["snapshot"]["shop/customer"]["version"], 1);
     assert_eq!(answer["snapshot"]["shop/odd name"]["places"][0]["lsn"], 3);
     assert!(answer["statistics"]["bytesRead"].as_u64() > Some(0), "{answer}");
@@ -79,7 +97,8 @@ fn tables_of_several_containers_are_joined() {
     let columns = "SELECT column_name FROM information_schema.columns WHERE table_name = 'customer' ORDER BY ordinal_position";
     let columns = rows(&pool, &runtime, query(columns, &tables));
     assert_eq!(columns.as_array().unwrap().len(), 8, "{columns}");
-    let explained = rows(&pool, &runtime, query("EXPLAIN SELECT id FROM customer WHERE pk = 'p'", &tables)).to_string();
+    let explained =
+        rows(&pool, &runtime, query("EXPLAIN SELECT id FROM customer WHERE pk = 'p'", &tables)).to_string();
     assert!(explained.contains("pk") && explained.contains("DataSourceExec"), "{explained}");
 }
 
@@ -89,7 +108,11 @@ fn parameters_are_values_and_never_text() {
     for (statement, parameters, expected) in [
         ("SELECT count(*) FROM c WHERE pk = $p AND total > $t", json!({ "p": "p1", "t": 4 }), json!([[3]])),
         ("SELECT count(*) FROM c WHERE pk = $p", json!({ "p": "p1' OR 'a' = 'a" }), json!([[0]])),
-        ("SELECT count(*) FROM c WHERE array_has($ids, id)", json!({ "ids": ["o1", "o2", "x"] }), json!([[2]])),
+        (
+            "SELECT count(*) FROM c WHERE array_has($ids, id)",
+            json!({ "ids": ["o1", "o2", "x"] }),
+            json!([[2]]),
+        ),
         ("SELECT $n + 1", json!({ "n": 9_007_199_254_740_993_i64 }), json!([[9_007_199_254_740_994_i64]])),
         ("SELECT $n IS NULL", json!({ "n": null }), json!([[true]])),
     ] {
@@ -120,13 +143,17 @@ fn every_form_has_the_same_rows() {
     );
     let lines = text(Format::JsonLines, true);
     let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
-    assert_eq!(first, json!({ "id": "a", "pk": "", "n": "9007199254740993", "t": "x,\"y\"\nz", "l": ["1", null], "d": 0.5 }));
+    assert_eq!(
+        first,
+        json!({ "id": "a", "pk": "", "n": "9007199254740993", "t": "x,\"y\"\nz", "l": ["1", null], "d": 0.5 })
+    );
     assert_eq!(
         text(Format::Csv, false),
         "id,pk,n,t,l,d\na,\"\",9007199254740993,\"x,\"\"y\"\"\nz\",\"[1,null]\",0.5\nb,p,,,,3.0\n"
     );
     let arrow = Query { format: Format::ArrowStream, ..shop.query(statement) };
-    let (bytes, statistics) = shop.runtime.block_on(async { read(shop.pool.run(arrow).await.unwrap()).await }).unwrap();
+    let (bytes, statistics) =
+        shop.runtime.block_on(async { read(shop.pool.run(arrow).await.unwrap()).await }).unwrap();
     let stream = datafusion::arrow::ipc::reader::StreamReader::try_new(bytes.as_slice(), None).unwrap();
     let batches: Vec<_> = stream.map(|batch| batch.unwrap()).collect();
     assert_eq!(batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 2);

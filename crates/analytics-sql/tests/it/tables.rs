@@ -36,7 +36,11 @@ fn document(random: &Random, ordinal: u64, turn: u64) -> Value {
     }
     if turn > 2 && !chance(random, 3) {
         let lines = (0..random.below(3)).map(|line| {
-            if turn > 4 { json!({ "sku": format!("s{line}"), "q": line }) } else { json!({ "sku": format!("s{line}") }) }
+            if turn > 4 {
+                json!({ "sku": format!("s{line}"), "q": line })
+            } else {
+                json!({ "sku": format!("s{line}") })
+            }
         });
         members.insert("lines".into(), lines.collect());
     }
@@ -55,7 +59,11 @@ fn changes(random: &Random, fixture: &Fixture, turn: u64) -> Vec<Change> {
 }
 
 /// Rows by `_rid`, in the form of [`fixture::expected`].
-fn shown(pool: &Pool, runtime: &tokio::runtime::Runtime, mut query: shardlake_analytics_sql::Query) -> BTreeMap<String, Value> {
+fn shown(
+    pool: &Pool,
+    runtime: &tokio::runtime::Runtime,
+    mut query: shardlake_analytics_sql::Query,
+) -> BTreeMap<String, Value> {
     query.format = Format::JsonLines;
     let text = runtime.block_on(text_of(pool, query)).unwrap();
     let rows = text.lines().map(|line| {
@@ -177,7 +185,10 @@ fn files_without_matching_rows_are_not_read() {
     for file in 0..4_u64 {
         let items = (0..500_u64).map(|at| {
             let ordinal = file * 500 + at;
-            Change::Put(ordinal, json!({ "id": format!("i{ordinal}"), "pk": format!("p{file}"), "n": ordinal }))
+            Change::Put(
+                ordinal,
+                json!({ "id": format!("i{ordinal}"), "pk": format!("p{file}"), "n": ordinal }),
+            )
         });
         fixture.round(&items.collect::<Vec<_>>()).unwrap();
     }

@@ -14,6 +14,7 @@
 //! | `lost_files.rs` | data directories with missing files; `verify` only reads |
 //! | `analytics.rs` | analytical tables by the operator's commands, through kills |
 //! | `analytics_stores.rs` | such tables in an object store, and below a restored account |
+//! | `analytics_sql.rs`, `analytics_light.rs` | SQL over these tables: answers, refusals, limits, killed workers; builds without it |
 //! | `operate.rs` | the operator's commands |
 //! | `backups.rs`, `backup_support.rs` | backups: made while clients write, restored, damaged, interrupted, deleted |
 //! | `whole_backups.rs` | backups and logs that are not whole |
@@ -42,6 +43,10 @@
 
 #[cfg(feature = "analytics")]
 mod analytics;
+#[cfg(not(feature = "analytics-sql"))]
+mod analytics_light;
+#[cfg(feature = "analytics-sql")]
+mod analytics_sql;
 #[cfg(all(feature = "analytics", feature = "object-storage"))]
 mod analytics_stores;
 mod backup_support;

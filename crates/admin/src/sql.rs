@@ -1,0 +1,313 @@
+//! SQL over analytical tables: requests taken apart, for the service that runs them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, StatusCode};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use shardlake_model::{Error, ErrorKind, Result};
+
+use crate::pieces::written;
+use crate::{OperatorCall, OperatorReply};
+
+/// Text of a statement, and parameters of one.
+const STATEMENT_BYTES_MAX: usize = 512 << 10;
+const PARAMETERS_MAX: usize = 1_000;
+const SECONDS: Duration = Duration::from_secs(60);
+/// The longest time that a query may ask for.
+pub const SQL_SECONDS_MAX: u64 = 600;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SqlTarget {
+    Statement,
+    Queries,
+    Query(String),
+}
+
+impl SqlTarget {
+    /// The target that the path segments after `analytics` name.
+    pub fn of(segments: &[&str], decode: impl Fn(&str) -> Result<String>) -> Result<Option<SqlTarget>> {
+        Ok(match segments {
+            ["sql"] => Some(SqlTarget::Statement),
+            ["queries"] => Some(SqlTarget::Queries),
+            ["queries", id] if !id.is_empty() => Some(SqlTarget::Query(decode(id)?)),
+            _ => None,
+        })
+    }
+}
+
+/// The form of an answer, by the header `accept`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SqlFormat {
+    Json,
+    JsonLines,
+    Csv,
+    ArrowStream,
+}
+
+/// The versions that a statement reads.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum SqlAsOf {
+    #[default]
+    Newest,
+    /// By `database/container`.
+    Versions(BTreeMap<String, u64>),
+    /// Milliseconds since 1970.
+    Time(i64),
+}
+
+/// A statement to run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SqlRequest {
+    pub id: String,
+    pub statement: String,
+    pub parameters: Map<String, Value>,
+    pub database: Option<String>,
+    pub as_of: SqlAsOf,
+    /// Whether the tables must have everything that was acknowledged before the request.
+    pub at_least_now: bool,
+    pub format: SqlFormat,
+    pub bigints_as_text: bool,
+    pub time: Duration,
+    /// Milliseconds since 1970.
+    pub now: i64,
+}
+
+/// The beginning of an answer, and its source.
+pub struct SqlAnswer {
+    pub media_type: String,
+    /// Versions of the tables by `database/container`, as JSON.
+    pub versions: String,
+    pub source: AnswerSource,
+}
+
+/// A statement that was refused or failed, with further members of the error's body.
+#[derive(Debug)]
+pub struct SqlRefusal {
+    pub error: Error,
+    pub members: Value,
+}
+
+pub type SqlFuture<'f> = Pin<Box<dyn Future<Output = Result<SqlAnswer, SqlRefusal>> + Send + 'f>>;
+
+/// Runs statements. Builds without it answer 501.
+pub trait SqlService: fmt::Debug + Send + Sync {
+    fn run(&self, request: SqlRequest) -> SqlFuture<'_>;
+
+    /// Queries that wait or run, as JSON.
+    fn queries(&self) -> Value;
+
+    /// Ends a query; false where none has this id.
+    fn cancel(&self, id: &str) -> bool;
+}
+
+/// A piece of an answer that is made while it is sent.
+#[derive(Debug, PartialEq, Eq)]
+pub enum AnswerPiece {
+    Data(Bytes),
+    /// The answer ends without its end, with the reason.
+    Failed(String),
+}
+
+/// An answer that is made while it is sent. Dropping it ends its making.
+pub trait PieceSource: fmt::Debug + Send {
+    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<AnswerPiece>>;
+}
+
+pub type AnswerSource = Box<dyn PieceSource>;
+
+/// The body of a request.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Sent {
+    query: String,
+    #[serde(default)]
+    parameters: Map<String, Value>,
+    database: Option<String>,
+    as_of: Option<SentAsOf>,
+    at_least: Option<String>,
+    timeout_seconds: Option<u64>,
+    bigints: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct SentAsOf {
+    version: Option<BTreeMap<String, u64>>,
+    time: Option<String>,
+}
+
+pub(crate) async fn serve(call: &OperatorCall<'_>, target: &SqlTarget) -> Result<OperatorReply> {
+    call.address.only_parameter("")?;
+    let service = match call.sql {
+        Some(service) => service,
+        None => return Err(absent(call).await),
+    };
+    match (target, call.method.as_str()) {
+        (SqlTarget::Statement, "POST") => run(call, service).await,
+        (SqlTarget::Queries, "GET") => Ok(crate::ok(written(&json!({ "queries": service.queries() })))),
+        (SqlTarget::Query(id), "DELETE") => match service.cancel(id) {
+            true => Ok(OperatorReply::empty(StatusCode::NO_CONTENT)),
+            false => Err(Error::new(ErrorKind::NotFound, format!("no query '{id}' waits or runs"))),
+        },
+        _ => Err(crate::wrong_method(call)),
+    }
+}
+
+/// The refusal of a build without SQL.
+async fn absent(call: &OperatorCall<'_>) -> Error {
+    let reports = match call.analytics {
+        Some(analytics) => analytics.reports().await,
+        None => Vec::new(),
+    };
+    let place = reports.into_iter().find_map(|report| report.location);
+    let place = place.unwrap_or_else(|| "ROOT/database/container".into());
+    Error::unsupported(format!(
+        "SQL over the analytical store is not in this build (feature analytics-sql): use the full build, or read the Delta table at {place} with DuckDB, Polars or Spark"
+    ))
+}
+
+async fn run(call: &OperatorCall<'_>, service: &dyn SqlService) -> Result<OperatorReply> {
+    let request = request(call)?;
+    let id = header(&request.id);
+    let mut reply = match service.run(request).await {
+        Ok(answer) => {
+            let mut reply = OperatorReply::empty(StatusCode::OK);
+            reply.media_type = Some(header(&answer.media_type));
+            reply.headers.push((HeaderName::from_static("x-shardlake-snapshot"), header(&answer.versions)));
+            reply.source = Some(answer.source);
+            reply
+        }
+        Err(refusal) => OperatorReply::failed(refusal.error, 0, refusal.members),
+    };
+    reply.headers.push((HeaderName::from_static("x-shardlake-query-id"), id));
+    Ok(reply)
+}
+
+fn header(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+fn request(call: &OperatorCall<'_>) -> Result<SqlRequest> {
+    let sent: Sent = serde_json::from_slice(&call.body)
+        .map_err(|error| Error::bad_request(format!("the request body is no query: {error}")))?;
+    if sent.query.len() > STATEMENT_BYTES_MAX {
+        return Err(Error::bad_request(format!(
+            "the statement has {} bytes: {STATEMENT_BYTES_MAX} are allowed",
+            sent.query.len()
+        )));
+    }
+    if sent.parameters.len() > PARAMETERS_MAX {
+        return Err(Error::bad_request(format!(
+            "the query has {} parameters: {PARAMETERS_MAX} are allowed",
+            sent.parameters.len()
+        )));
+    }
+    let seconds = sent.timeout_seconds.unwrap_or(SECONDS.as_secs());
+    if !(1..=SQL_SECONDS_MAX).contains(&seconds) {
+        return Err(Error::bad_request(format!("\"timeoutSeconds\" is from 1 to {SQL_SECONDS_MAX}")));
+    }
+    let at_least_now = match sent.at_least.as_deref() {
+        None => false,
+        Some("now") => true,
+        Some(other) => {
+            return Err(Error::bad_request(format!("\"atLeast\" is \"now\" or absent, not '{other}'")));
+        }
+    };
+    let bigints_as_text = match sent.bigints.as_deref() {
+        None | Some("number") => false,
+        Some("string") => true,
+        Some(other) => {
+            return Err(Error::bad_request(format!(
+                "\"bigints\" is \"number\" or \"string\", not '{other}'"
+            )));
+        }
+    };
+    let as_of = sent.as_of.map(as_of).transpose()?.unwrap_or_default();
+    if at_least_now && as_of != SqlAsOf::Newest {
+        return Err(Error::bad_request("\"atLeast\" asks for the newest versions: leave \"asOf\" out"));
+    }
+    Ok(SqlRequest {
+        id: call.context.activity_id.to_string(),
+        statement: sent.query,
+        parameters: sent.parameters,
+        database: sent.database,
+        as_of,
+        at_least_now,
+        format: format_of(call.accept)?,
+        bigints_as_text,
+        time: Duration::from_secs(seconds),
+        now: call.context.now.milliseconds() as i64,
+    })
+}
+
+fn as_of(sent: SentAsOf) -> Result<SqlAsOf> {
+    match (sent.version, sent.time) {
+        (Some(versions), None) => Ok(SqlAsOf::Versions(versions)),
+        (None, Some(time)) => chrono::DateTime::parse_from_rfc3339(&time)
+            .map(|time| SqlAsOf::Time(time.timestamp_millis()))
+            .map_err(|_| {
+                Error::bad_request(format!(
+                    "\"asOf\".\"time\" is a time such as 2026-11-30T08:15:00Z, not '{time}'"
+                ))
+            }),
+        _ => Err(Error::bad_request("\"asOf\" has either \"version\" or \"time\"")),
+    }
+}
+
+/// The first form of the header that is known; JSON where there is none.
+fn format_of(accept: Option<&str>) -> Result<SqlFormat> {
+    let Some(accept) = accept.map(str::trim).filter(|accept| !accept.is_empty()) else {
+        return Ok(SqlFormat::Json);
+    };
+    let kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or_default().trim());
+    let known = kinds.filter_map(|kind| match kind.to_ascii_lowercase().as_str() {
+        "application/json" | "*/*" | "application/*" => Some(SqlFormat::Json),
+        "application/x-ndjson" | "application/jsonl" => Some(SqlFormat::JsonLines),
+        "text/csv" => Some(SqlFormat::Csv),
+        "application/vnd.apache.arrow.stream" => Some(SqlFormat::ArrowStream),
+        _ => None,
+    });
+    known.into_iter().next().ok_or_else(|| {
+        Error::bad_request(
+            "no form of the header accept is known: use application/json, application/x-ndjson, text/csv or application/vnd.apache.arrow.stream",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_is_the_first_known_one() {
+        for (accept, format) in [
+            (None, SqlFormat::Json),
+            (Some(""), SqlFormat::Json),
+            (Some("*/*"), SqlFormat::Json),
+            (Some("text/html, Text/CSV;q=0.5"), SqlFormat::Csv),
+            (Some("application/x-ndjson"), SqlFormat::JsonLines),
+            (Some("application/vnd.apache.arrow.stream"), SqlFormat::ArrowStream),
+        ] {
+            assert_eq!(format_of(accept).unwrap(), format, "{accept:?}");
+        }
+        assert!(format_of(Some("text/html")).is_err());
+    }
+
+    #[test]
+    fn versions_or_a_time() {
+        let of = |text: &str| as_of(serde_json::from_str(text).unwrap());
+        let versions = BTreeMap::from([("shop/customer".to_owned(), 812)]);
+        assert_eq!(of(r#"{"version":{"shop/customer":812}}"#).unwrap(), SqlAsOf::Versions(versions));
+        assert_eq!(of(r#"{"time":"1970-01-01T00:00:01Z"}"#).unwrap(), SqlAsOf::Time(1_000));
+        for wrong in ["{}", r#"{"time":"yesterday"}"#, r#"{"time":"x","version":{}}"#] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! SQL over analytical tables at the wire: answers in each form, refusals, limits, cancelling, and workers that are killed.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shardlake_testkit::{Client, EMULATOR_KEY, Response, ServerProcess};
+
+use crate::support::on_disk;
+
+const SQL: &str = "/_shardlake/v1/analytics/sql";
+const QUERIES: &str = "/_shardlake/v1/analytics/queries";
+const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000) a JOIN generate_series(1, 1000000) b ON a.value <> b.value";
+
+fn webstore() -> ServerProcess {
+    let server = on_disk().start();
+    let client = server.client();
+    let _created = client.create_database("shop").expect_status(201);
+    let key = json!({ "paths": ["/id"], "kind": "Hash", "version": 2 });
+    for container in ["customer", "sales"] {
+        let definition = json!({ "id": container, "partitionKey": key, "analyticalStorageTtl": -1 });
+        let _created = client.create_container_of("shop", &definition, &[]).expect_status(201);
+    }
+    let _created = client.create_container("shop", "plain", "/id").expect_status(201);
+    for number in 0..6 {
+        let id = format!("c{number}");
+        let customer = json!({ "id": id, "name": format!("n{number}"), "vip": number % 2 == 0 });
+        let _put = client.upsert_item("shop", "customer", &json!([id]), &customer).expect_status(201);
+        let sale = json!({
+            "id": format!("s{number}"),
+            "customerId": format!("c{}", number % 3),
+            "lines": [{ "sku": "a", "quantity": number }, { "sku": "b", "quantity": 10 }],
+        });
+        let _put =
+            client.upsert_item("shop", "sales", &json!([format!("s{number}")]), &sale).expect_status(201);
+    }
+    server
+}
+
+fn ask(server: &ServerProcess, body: &Value, headers: &[(&str, &str)]) -> Response {
+    server.client().post_json(SQL, headers, body)
+}
+
+fn asked(statement: &str) -> Value {
+    json!({ "query": statement, "database": "shop", "atLeast": "now" })
+}
+
+#[track_caller]
+fn rows(server: &ServerProcess, statement: &str) -> Value {
+    ask(server, &asked(statement), &[]).expect_status(200).json()["rows"].take()
+}
+
+#[track_caller]
+fn refused(server: &ServerProcess, body: &Value, status: u16) -> Value {
+    ask(server, body, &[]).expect_status(status).json()
+}
+
+#[test]
+fn containers_are_joined_and_answers_have_each_form() {
+    let server = webstore();
+    let join = "SELECT c.name, sum(l['quantity']) AS n FROM (SELECT s.\"customerId\" AS customer, unnest(s.lines) AS l FROM sales s) x \
+                JOIN customer c ON c.id = x.customer GROUP BY c.name ORDER BY c.name";
+    let reply = ask(&server, &asked(join), &[]).expect_status(200);
+    assert_eq!(reply.header("content-type"), Some("application/json"));
+    assert_eq!(reply.header("x-ms-request-charge"), Some("0"));
+    assert!(reply.header("x-shardlake-query-id").is_some_and(|id| !id.is_empty()));
+    assert!(reply.header("x-shardlake-snapshot").is_some_and(|text| text.contains("shop/customer")));
+    let answer = reply.json();
+    assert_eq!(answer["rows"], json!([["n0", 23], ["n1", 25], ["n2", 27]]));
+    assert_eq!(answer["columns"][1], json!({ "name": "n", "type": "long" }));
+    assert!(answer["snapshot"]["shop/sales"]["version"].as_u64() > Some(0), "{answer}");
+    assert!(answer["statistics"]["bytesRead"].as_u64() > Some(0), "{answer}");
+    // What the request reads was acknowledged before it.
+    let put = json!({ "id": "c9", "name": "late" });
+    let _put = server.client().upsert_item("shop", "customer", &json!(["c9"]), &put).expect_status(201);
+    assert_eq!(rows(&server, "SELECT count(*) FROM customer"), json!([[7]]));
+    let two = asked("SELECT id, vip FROM customer WHERE id < 'c2' ORDER BY id");
+    for (accept, kind, text) in [
+        ("text/csv", "text/csv; charset=utf-8", "id,vip\nc0,true\nc1,false\n"),
+        (
+            "application/x-ndjson",
+            "application/x-ndjson",
+            "{\"id\":\"c0\",\"vip\":true}\n{\"id\":\"c1\",\"vip\":false}\n",
+        ),
+    ] {
+        let reply = ask(&server, &two, &[("accept", accept)]).expect_status(200);
+        assert_eq!(reply.header("content-type"), Some(kind));
+        assert_eq!(reply.text(), text);
+    }
+    let arrow = ask(&server, &two, &[("accept", "application/vnd.apache.arrow.stream")]).expect_status(200);
+    assert!(arrow.body.starts_with(&[0xff; 4]), "an Arrow stream begins with its continuation mark");
+    let _refused = ask(&server, &two, &[("accept", "text/html")]).expect_status(400);
+    let metrics = server.client().get("/metrics", &[]).text();
+    assert!(metrics.contains("shardlake_sql_queries_total{outcome=\"done\"}"), "{metrics}");
+}
+
+#[test]
+fn wrong_requests_have_their_status() {
+    let server = webstore();
+    let of = |statement: &str| json!({ "query": statement, "database": "shop" });
+    let with = |mut body: Value, name: &str, value: Value| {
+        body[name] = value;
+        body
+    };
+    rows(&server, "SELECT count(*) FROM customer");
+    for (body, status, code, words) in [
+        (of("SELECT naem FROM customer"), 400, "BadRequest", "name"),
+        (of("SELECT 1 FROM Customer"), 400, "BadRequest", "customer"),
+        (of("DELETE FROM customer"), 400, "BadRequest", "DELETE"),
+        (of("COPY customer TO '/tmp/x.csv'"), 400, "BadRequest", "COPY"),
+        (of("SELECT 1 FROM"), 400, "BadRequest", "line 1, column"),
+        (json!({}), 400, "BadRequest", "query"),
+        (with(of("SELECT 1"), "qery", json!("x")), 400, "BadRequest", "qery"),
+        (with(of("SELECT 1"), "timeoutSeconds", json!(601)), 400, "BadRequest", "600"),
+        (with(of("SELECT 1"), "atLeast", json!("soon")), 400, "BadRequest", "atLeast"),
+        (
+            with(of("SELECT id FROM customer"), "asOf", json!({ "version": { "shop/customer": 9_999 } })),
+            400,
+            "AnalyticsVersionGone",
+            "9999",
+        ),
+        (
+            with(of("SELECT id FROM customer"), "asOf", json!({ "time": "2001-01-01T00:00:00Z" })),
+            400,
+            "AnalyticsVersionGone",
+            "retention",
+        ),
+        (with(of(ENDLESS), "timeoutSeconds", json!(1)), 408, "RequestTimeout", "timeoutSeconds"),
+        (of(&format!("SELECT '{}'", "x".repeat(600_000))), 400, "BadRequest", "bytes"),
+    ] {
+        let error = refused(&server, &body, status);
+        assert_eq!(error["code"], code, "{error}");
+        assert!(error["message"].as_str().unwrap().contains(words), "{words}: {error}");
+    }
+    let misspelt = refused(&server, &of("SELECT id,\n  naem FROM customer"), 400);
+    assert_eq!((&misspelt["line"], &misspelt["column"]), (&json!(2), &json!(3)), "{misspelt}");
+}
+
+#[test]
+fn callers_have_their_rights() {
+    let keys = tempfile::tempdir().unwrap();
+    let file = keys.path().join("keys.json");
+    let read_only = "cmVhZC1vbmx5LWtleS1vZi1hLXRlc3Q=";
+    std::fs::write(&file, json!({ "primary": EMULATOR_KEY, "primaryReadonly": read_only }).to_string())
+        .unwrap();
+    let server = on_disk().argument("--key-file").argument(&file).start();
+    let client = server.client();
+    let body = json!({ "query": "SELECT 1" });
+    let _read = Client::new(server.address(), read_only).post_json(SQL, &[], &body).expect_status(200);
+    let _listed = Client::new(server.address(), read_only).get(QUERIES, &[]).expect_status(200);
+    for (authorization, status) in [
+        ("", 401),
+        ("type%3dmaster%26ver%3d1.0%26sig%3dAAAA", 401),
+        ("type%3dresource%26ver%3d1.0%26sig%3dAAAA", 403),
+    ] {
+        for (method, path) in
+            [("POST", SQL), ("GET", QUERIES), ("DELETE", "/_shardlake/v1/analytics/queries/x")]
+        {
+            let sent = body.to_string();
+            let reply = client.request(method, path, &[("authorization", authorization)], sent.as_bytes());
+            assert_eq!(reply.status, status, "{method} {path} {authorization}: {reply}");
+        }
+    }
+}
+
+#[test]
+fn a_query_is_listed_and_cancelled() {
+    let server = webstore();
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| ask(&server, &json!({ "query": ENDLESS }), &[]));
+        let id = loop {
+            let queries = server.client().get(QUERIES, &[]).expect_status(200).json();
+            let Some(query) = queries["queries"].get(0).filter(|query| query["state"] == "running") else {
+                std::thread::sleep(Duration::from_millis(10));
+                continue;
+            };
+            assert!(!query["template"].as_str().unwrap().contains("1000000"), "{query}");
+            break query["id"].as_str().unwrap().to_owned();
+        };
+        let path = format!("{QUERIES}/{id}");
+        assert_eq!(server.client().delete(&path, &[]).status, 204);
+        let ended = slow.join().unwrap();
+        assert_eq!((ended.status, &ended.json()["code"]), (400, &json!("QueryCancelled")));
+        assert_eq!(server.client().delete(&path, &[]).status, 404);
+    });
+}
+
+#[test]
+fn a_worker_that_is_killed_is_replaced() {
+    let server = webstore();
+    assert_eq!(rows(&server, "SELECT 1"), json!([[1]]));
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| ask(&server, &json!({ "query": ENDLESS }), &[]));
+        let running = || {
+            let queries = server.client().get(QUERIES, &[]).json();
+            queries["queries"][0]["state"] == "running"
+        };
+        while !running() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let worker = workers(&server);
+        assert_eq!(worker.len(), 1);
+        let killed = Command::new("kill").args(["-KILL", &worker[0].to_string()]).status().unwrap();
+        assert!(killed.success());
+        let ended = slow.join().unwrap();
+        assert_eq!(ended.status, 400, "{ended:?}");
+        assert!(ended.text().contains("--analytics-sql-memory"), "{}", ended.text());
+    });
+    assert_eq!(rows(&server, "SELECT 2"), json!([[2]]));
+    // A server that is killed leaves no worker behind.
+    let before = workers(&server);
+    let mut server = server;
+    server.kill();
+    while before.iter().any(|worker| std::path::Path::new(&format!("/proc/{worker}")).exists()) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Processes that run for this server's queries.
+fn workers(server: &ServerProcess) -> Vec<u32> {
+    let parent = server.process_id().to_string();
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let name = entry.ok()?.file_name().into_string().ok()?;
+        let stat = std::fs::read_to_string(format!("/proc/{name}/stat")).ok()?;
+        let (_, rest) = stat.rsplit_once(") ")?;
+        let is_child = rest.split(' ').nth(1)? == parent;
+        let line = std::fs::read_to_string(format!("/proc/{name}/cmdline")).ok()?;
+        (is_child && line.contains("--sql-worker")).then(|| name.parse().ok())?
+    });
+    processes.collect()
+}
