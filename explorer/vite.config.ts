@@ -43,7 +43,7 @@ const COMMON = {
   name: "common",
   test: new RegExp(
     [
-      "/src/client/(?:endpoints|hint|json|key)\\.",
+      "/src/client/(?:analytics|endpoints|hint|json|key|patient|query)\\.",
       "/src/kit/(?:asked|dialog|format|heads|icons|pane|table)\\.",
       "/src/parts/(?:cell|finding-words)\\.",
       "/src/state/(?:health|words)\\.",

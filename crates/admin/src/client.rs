@@ -37,6 +37,19 @@ impl OperatorRequest {
         OperatorRequest { method: Method::GET, path: format!("{PREFIX}analytics"), query: None, body: None }
     }
 
+    /// A query over analytical tables, with its text and parameters as JSON.
+    pub fn of_analytics_sql(body: String) -> OperatorRequest {
+        let path = format!("{PREFIX}analytics/sql");
+        OperatorRequest { method: Method::POST, path, query: None, body: Some(body) }
+    }
+
+    /// The end of a running query over analytical tables.
+    pub fn of_analytics_query(id: &str) -> OperatorRequest {
+        let id = utf8_percent_encode(id, COMPONENT);
+        let path = format!("{PREFIX}analytics/queries/{id}");
+        OperatorRequest { method: Method::DELETE, path, query: None, body: None }
+    }
+
     /// A request for all projections, or for one of them with an optional action, such as `["names", "pause"]`.
     pub fn of_projections(method: Method, segments: &[&str]) -> OperatorRequest {
         let mut path = format!("{PREFIX}projections");

@@ -1,7 +1,7 @@
 // The analytical store of a container: its report, and the orders of an operator.
 
 import { asServerError } from "./failure";
-import { operatorOf } from "./names";
+import { operator, operatorOf } from "./names";
 import { send } from "./request";
 
 export interface TableColumn {
@@ -74,3 +74,22 @@ export type TableOrder = "pause" | "resume" | "compact" | "verify" | "rebuild";
 
 export const orderTable = (db: string, coll: string, order: TableOrder) =>
   send({ method: "POST", ...operatorOf(db, coll, `analytics/${order}`), body: "" });
+
+export interface NamedTable {
+  database: string;
+  container: string;
+  state: string;
+  columns: TableColumn[];
+}
+
+/** Every analytical table. */
+export async function listTables(): Promise<NamedTable[]> {
+  const reply = await send({ method: "GET", ...operator("analytics") });
+  const { tables } = JSON.parse(reply.text) as { tables: (TableReport & { database: string; container: string })[] };
+  return tables.map(({ database, container, state, figures }) => ({
+    database,
+    container,
+    state,
+    columns: figures.columns,
+  }));
+}

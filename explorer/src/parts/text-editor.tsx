@@ -7,6 +7,7 @@ import { Missing } from "../kit/later";
 const LANGUAGES = {
   json: async () => (await import("../editor/json")).json(),
   nosql: async () => (await import("../editor/nosql")).nosql(),
+  tables: async () => (await import("../editor/tables")).tables(),
   script: async () => (await import("../editor/script")).script(),
 };
 

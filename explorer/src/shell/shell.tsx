@@ -38,6 +38,7 @@ const PAGES: Record<string, Page> = {
   query: page("Query", () => import("../pages/query/query")),
   db: page("of a database", () => import("../pages/database/database")),
   scripts: page("Scripts", () => import("../pages/scripts/scripts")),
+  sql: page("SQL", () => import("../pages/sql/sql")),
   operations: page("Operations", () => import("../pages/operations/operations")),
   feed: page("Feed", () => import("../pages/feed/feed")),
   settings: page("Settings", () => import("../pages/settings/settings")),

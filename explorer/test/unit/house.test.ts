@@ -76,6 +76,7 @@ test("items never pass through JSON.parse on their way", () => {
     "client/saved.ts",
     "client/schema.ts",
     "client/scripts.ts",
+    "client/table-query.ts",
     "client/users.ts",
     "client/log.ts",
     "pages/query/query.tsx",

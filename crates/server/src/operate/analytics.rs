@@ -1,7 +1,8 @@
-//! `shardlake analytics`: tables of columns that follow containers, shown, paused, rebuilt, compacted and verified.
+//! `shardlake analytics`: tables of columns that follow containers, shown, paused, rebuilt, compacted, verified and queried.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -9,6 +10,7 @@ use http::Method;
 use serde_json::Value;
 use shardlake_admin::OperatorRequest;
 
+use super::analytics_sql::{self, Sql};
 use super::arguments::Connection;
 use super::client::Client;
 use super::show::ignore_closed;
@@ -45,6 +47,11 @@ enum Order {
     ///
     /// Reads the table's folder, so that no server needs to run. Deleted rows are left out.
     Export(Export),
+    /// Query the tables of a running server with SQL, joins over containers included
+    ///
+    /// Tables are named database.container. Queries read the newest version of each table, or that of --as-of, and cost no request units.
+    /// `shardlake sql` asks the items themselves, in the language of the NoSQL API.
+    Sql(Sql),
 }
 
 #[derive(Debug, Args)]
@@ -110,19 +117,21 @@ enum Format {
     Jsonl,
 }
 
-pub async fn run(arguments: &Analytics) -> Result<(), String> {
+pub async fn run(arguments: &Analytics) -> Result<ExitCode, String> {
     match &arguments.order {
-        Order::Status(status) => show(status).await,
-        Order::Pause(one) => act(one, "pause").await,
-        Order::Resume(one) => act(one, "resume").await,
-        Order::Rebuild(one) => rebuild(one).await,
+        Order::Sql(sql) => return analytics_sql::run(sql).await,
+        Order::Status(status) => show(status).await?,
+        Order::Pause(one) => act(one, "pause").await?,
+        Order::Resume(one) => act(one, "resume").await?,
+        Order::Rebuild(one) => rebuild(one).await?,
         Order::Compact(compact) => {
             let rest = if compact.purge { "compact?purge=true" } else { "compact" };
-            order(&compact.one, rest, "compacts").await
+            order(&compact.one, rest, "compacts").await?;
         }
-        Order::Verify(one) => order(one, "verify", "compares rows with items").await,
-        Order::Export(export) => copy(export).await,
+        Order::Verify(one) => order(one, "verify", "compares rows with items").await?,
+        Order::Export(export) => copy(export).await?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn show(status: &Status) -> Result<(), String> {

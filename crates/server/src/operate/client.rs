@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, Uri};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
@@ -109,6 +110,41 @@ impl Client {
         Ok((head.status, body))
     }
 
+    /// The head of a good answer whose body is read piece by piece, or the server's error message.
+    pub async fn ask(
+        &self,
+        request: &OperatorRequest,
+        accept: &str,
+        wait: Duration,
+    ) -> Result<Asked, String> {
+        let authority = self.endpoint.authority();
+        let signed = request.signed(&authority, &self.key, Clock::System.now());
+        let mut signed = signed.map_err(|error| error.message().to_owned())?;
+        let accept = HeaderValue::from_str(accept).map_err(|error| error.to_string())?;
+        signed.headers_mut().insert(header::ACCEPT, accept);
+        // Without this a server leaves out the trailers, in which errors behind the first rows are.
+        signed.headers_mut().insert(header::TE, HeaderValue::from_static("trailers"));
+        let exchange = async {
+            let mut link = self.connect().await?;
+            let response = link.begin(signed).await.map_err(|error| error.message)?;
+            if response.status().is_success() {
+                return Ok(Ok(Asked { response, _link: link }));
+            }
+            let (head, body) = response.into_parts();
+            let body = Limited::new(body, ANSWER_SIZE_BYTES_MAX).collect().await;
+            let body = body.map_err(|error| format!("the answer broke off: {error}"))?.to_bytes();
+            Ok(Err((head.status, body)))
+        };
+        let answer = tokio::time::timeout(wait, exchange).await;
+        let answer = answer
+            .map_err(|_| format!("{authority} did not answer within {} seconds", wait.as_secs()))?
+            .map_err(|error: String| format!("{authority}: {error}"))?;
+        answer.map_err(|(status, body)| {
+            let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+            words_of_failure(status, &answer, &request.path)
+        })
+    }
+
     /// A connection for several requests, one after the other.
     pub async fn connect(&self) -> Result<Link, String> {
         let stream = TcpStream::connect((self.endpoint.host.as_str(), self.endpoint.port)).await;
@@ -142,6 +178,12 @@ pub struct Unanswered {
     pub message: String,
 }
 
+/// An answer whose body is not read yet, with the connection that it comes over.
+pub struct Asked {
+    pub response: Response<Incoming>,
+    pub _link: Link,
+}
+
 /// An open connection. It ends when it is dropped, and the server then cancels an unanswered request.
 pub struct Link {
     sender: http1::SendRequest<Full<Bytes>>,
@@ -161,16 +203,7 @@ impl Link {
 
     /// The whole answer, of bounded size.
     pub async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, Unanswered> {
-        // The connection's task may not have seen the end of the last answer yet.
-        self.sender
-            .ready()
-            .await
-            .map_err(|error| Unanswered { is_unsent: true, message: format!("no answer: {error}") })?;
-        let answer = self.sender.try_send_request(request).await;
-        let answer = answer.map_err(|mut error| Unanswered {
-            is_unsent: error.take_message().is_some(),
-            message: format!("no answer: {}", error.error()),
-        })?;
+        let answer = self.begin(request).await?;
         let (head, body) = answer.into_parts();
         let body = Limited::new(body, ANSWER_SIZE_BYTES_MAX).collect().await;
         let body = body.map_err(|error| Unanswered {
@@ -178,6 +211,20 @@ impl Link {
             message: format!("the answer broke off: {error}"),
         })?;
         Ok(Response::from_parts(head, body.to_bytes()))
+    }
+
+    /// The head of an answer.
+    async fn begin(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Unanswered> {
+        // The connection's task may not have seen the end of the last answer yet.
+        self.sender
+            .ready()
+            .await
+            .map_err(|error| Unanswered { is_unsent: true, message: format!("no answer: {error}") })?;
+        let answer = self.sender.try_send_request(request).await;
+        answer.map_err(|mut error| Unanswered {
+            is_unsent: error.take_message().is_some(),
+            message: format!("no answer: {}", error.error()),
+        })
     }
 
     /// Whether a further request may be sent.

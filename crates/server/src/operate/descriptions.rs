@@ -18,6 +18,10 @@ pub fn of_refusal(status: StatusCode, sentence: &str, path: &str) -> String {
             format!("{own}: `shardlake projections list` shows those there are")
         }
         StatusCode::NOT_FOUND if path.contains("/backups") => own,
+        StatusCode::NOT_FOUND if path.ends_with("/analytics/sql") => {
+            format!("{own}: `shardlake analytics status` shows the tables there are")
+        }
+        StatusCode::NOT_IMPLEMENTED if !own.is_empty() => own,
         StatusCode::NOT_FOUND => format!("{own}: `shardlake partitions` shows the containers there are"),
         StatusCode::GONE => {
             let container = container_of(path).unwrap_or_default();

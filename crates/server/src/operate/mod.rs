@@ -5,6 +5,7 @@
 
 mod act;
 mod analytics;
+mod analytics_sql;
 mod arguments;
 mod client;
 mod color;
@@ -52,7 +53,7 @@ pub async fn operate(operation: Operation) -> Result<ExitCode, String> {
         Operation::Abort(arguments) => act::abort(&arguments).await?,
         Operation::Redistribute(arguments) => act::redistribute(&arguments).await?,
         Operation::Projections(arguments) => projections::run(&arguments).await?,
-        Operation::Analytics(arguments) => analytics::run(&arguments).await?,
+        Operation::Analytics(arguments) => return analytics::run(&arguments).await,
         Operation::Keys(arguments) => keys::run(&arguments).await?,
     }
     Ok(ExitCode::SUCCESS)

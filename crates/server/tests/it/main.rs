@@ -47,6 +47,7 @@ mod analytics;
 mod analytics_light;
 #[cfg(feature = "analytics-sql")]
 mod analytics_sql;
+mod analytics_sql_command;
 #[cfg(all(feature = "analytics", feature = "object-storage"))]
 mod analytics_stores;
 mod backup_support;
