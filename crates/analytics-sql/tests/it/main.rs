@@ -2,6 +2,7 @@
 
 #[path = "../../../analytical-table/tests/it/fixture.rs"]
 mod fixture;
+mod fleet;
 mod hostile;
 mod limits;
 mod statements;
