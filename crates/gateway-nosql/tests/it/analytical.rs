@@ -110,8 +110,9 @@ async fn an_account_has_a_limited_number_of_stores() {
 }
 
 #[tokio::test]
-async fn sql_over_tables_has_no_address_yet() {
+async fn a_server_without_sql_over_tables_refuses_it_by_name() {
     let server = server(ON).await;
     let query = json!({ "query": "SELECT * FROM c", "database": "db" });
-    server.post("/_shardlake/v1/analytics/sql").json(query).send().await.expect(404);
+    let refused = server.post("/_shardlake/v1/analytics/sql").json(query).send().await.expect(501);
+    assert!(refused.text().contains("analytics-sql"), "{}", refused.text());
 }
