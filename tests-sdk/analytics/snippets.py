@@ -3,11 +3,14 @@
     SHARDLAKE_HTTP=… SHARDLAKE_KEY=… SHARDLAKE_DOCS=docs snippets.py
 
 The output is that of the Test Anything Protocol. A snippet runs as it is printed, with the table's
-folder for `ROOT/shop/customer`. Two things differ: DuckDB loads its extension from the installed
-package, and Spark runs only where pyspark and its jars are installed.
+folder for `ROOT/shop/customer`. Two things differ: DuckDB loads its extensions from the installed
+packages, and Spark runs only where pyspark and its jars are installed.
+
+Tables may lie in an S3 store whose credentials are in the environment: run it by `tests-sdk/stores/gateway.py`.
 """
 
 import collections
+import importlib
 import importlib.util
 import os
 import pathlib
@@ -36,10 +39,14 @@ def snippets():
     return found
 
 
-def obstacle(name):
+def obstacle(name, location):
     """The reason why a snippet cannot run here."""
+    if name == "duckdb" and location.startswith("az://"):
+        return "DuckDB's extension for Azure is not installed"
     if name != "spark":
         return None
+    if "://" in location:
+        return "Spark's jars for stores are not installed"
     if importlib.util.find_spec("pyspark") is None:
         return "pyspark is not installed"
     if shutil.which("java") is None:
@@ -49,14 +56,30 @@ def obstacle(name):
     return None
 
 
-def without_network(text):
-    """The program with DuckDB's extension from its package."""
+def extension(package):
+    """The statement that loads an extension of DuckDB from its package."""
+    folder = pathlib.Path(importlib.import_module(f"duckdb_extension_{package}").__file__).parent
+    return f"LOAD '{next(folder.rglob('*.duckdb_extension'))}'"
+
+
+def secret():
+    """The statement that gives DuckDB the credentials of the environment, as docs/analytics.md has it."""
+    of = os.environ
+    scheme, endpoint = of["AWS_ENDPOINT"].split("://")
+    return (
+        f"CREATE SECRET (TYPE s3, KEY_ID '{of['AWS_ACCESS_KEY_ID']}', SECRET '{of['AWS_SECRET_ACCESS_KEY']}', "
+        f"REGION '{of['AWS_REGION']}', ENDPOINT '{endpoint}', URL_STYLE 'path', USE_SSL {scheme == 'https'})"
+    )
+
+
+def without_network(text, location):
+    """The program with DuckDB's extensions from their packages."""
     if INSTALL not in text:
         return text
-    import duckdb_extension_delta
-
-    extension = next(pathlib.Path(duckdb_extension_delta.__file__).parent.rglob("*.duckdb_extension"))
-    return text.replace(INSTALL, f"con.execute(\"LOAD '{extension}'\")")
+    statements = [extension("delta")]
+    if location.startswith("s3://"):
+        statements += [extension("httpfs"), secret()]
+    return text.replace(INSTALL, "; ".join(f"con.execute({statement!r})" for statement in statements))
 
 
 def counted(name, text):
@@ -108,11 +131,11 @@ def main():
             expected = collections.Counter(item["type"] for item in container.items())
             for name, text in programs.items():
                 test = f"{name} reads {container.link.split('/')[-1]} after {changes}"
-                if reason := obstacle(name):
+                if reason := obstacle(name, report["location"]):
                     print(f"ok - {test} # SKIP {reason}", flush=True)
                     results["skipped"] += 1
                     continue
-                text = without_network(text.replace(PRINTED_FOLDER, report["location"]))
+                text = without_network(text.replace(PRINTED_FOLDER, report["location"]), report["location"])
                 try:
                     rows = counted(name, text)
                     found = [] if rows == expected else [f"read {rows}, expected {expected}"]

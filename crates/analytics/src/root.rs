@@ -28,7 +28,7 @@ impl Root {
         match self {
             Root::Directory(root) => root.join(folder).display().to_string(),
             #[cfg(all(feature = "table", feature = "object-storage"))]
-            Root::Store { url, .. } => format!("{}/{folder}", url.trim_end_matches('/')),
+            Root::Store { url, .. } => format!("{}/{}", url.trim_end_matches('/'), in_store(folder)),
         }
     }
 
@@ -79,7 +79,7 @@ impl Root {
         match self {
             Root::Directory(root) => Ok(Arc::new(LocalStore::open(&root.join(folder))?)),
             #[cfg(feature = "object-storage")]
-            Root::Store { files, .. } => Ok(Arc::new(files.below(folder))),
+            Root::Store { files, .. } => Ok(Arc::new(files.below(&in_store(folder)))),
         }
     }
 
@@ -88,9 +88,18 @@ impl Root {
         match self {
             Root::Directory(root) => remove_directory(&root.join(folder)),
             #[cfg(feature = "object-storage")]
-            Root::Store { files, .. } => files.below(folder).clear().map_err(|error| error.to_string()),
+            Root::Store { files, .. } => {
+                files.below(&in_store(folder)).clear().map_err(|error| error.to_string())
+            }
         }
     }
+}
+
+/// A folder's name in a store. Readers whose library is that of delta-rs escape `~` once more, and then miss the table's vectors.
+/// A name has no `@` of its own, because that is escaped.
+#[cfg(all(feature = "table", feature = "object-storage"))]
+fn in_store(folder: &str) -> String {
+    folder.replace('~', "@")
 }
 
 /// Deletes a directory; a missing one is no error.

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
+use futures::stream;
 use object_store::path::Path;
 use object_store::{
     Error, MultipartUpload, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload,
@@ -77,9 +78,19 @@ impl ObjectTableStore {
         ObjectTableStore { folder: self.place(folder), ..self.clone() }
     }
 
-    /// Deletes all objects of this folder.
+    /// Deletes all objects of this folder, many with one request where the store can.
     pub fn clear(&self) -> Result<(), StoreError> {
-        self.list("")?.iter().try_for_each(|file| self.delete(&file.path))
+        let (store, limit) = (self.store.clone(), self.patience.attempt);
+        let found: Vec<_> = self.list("")?.iter().map(|file| Ok(self.place(&file.path))).collect();
+        self.wait_for("", async move {
+            let mut deleted = store.delete_stream(stream::iter(found).boxed());
+            loop {
+                match once(limit, async { deleted.next().await.transpose() }).await {
+                    Ok(Some(_)) | Err(Error::NotFound { .. }) => {}
+                    outcome => return outcome.map(|_| ()),
+                }
+            }
+        })
     }
 
     /// Names are taken as they are: the library's own conversion escapes `~`.
@@ -90,7 +101,7 @@ impl ObjectTableStore {
         Path::parse(format!("{}{slash}{path}", self.folder)).expect("parts of a path are names")
     }
 
-    /// Runs a request until it is answered, within the bounds. `once` bounds each attempt.
+    /// Runs a request until it is answered, within the bounds.
     fn ask<T: Send + 'static, R: Future<Output = Result<T, Error>> + Send + 'static>(
         &self,
         path: &str,

@@ -28,7 +28,8 @@ struct Contents<'f> {
 struct Entry<'f> {
     database: &'f str,
     container: &'f str,
-    folder: &'f str,
+    /// Folder, or address in a store.
+    address: String,
     state: &'static str,
 }
 
@@ -44,24 +45,25 @@ impl NamesFile {
             // A server without tables needs no folder for them.
             return;
         }
+        let options = state.options.as_ref().expect("a follower has options");
         let entry = |follower: &'f Follower| {
             let (database, container, folder) = follower.names();
-            Entry { database, container, folder, state: follower.state_name() }
+            let address = options.root.address(folder);
+            Entry { database, container, address, state: follower.state_name() }
         };
         let contents = Contents {
             about: "Folders of analytical tables by container, for people. Programs read the tables; no program reads this file.",
             tables: followers.map(entry).collect(),
         };
         let text = serde_json::to_vec_pretty(&contents).expect("texts are JSON");
+        self.next = now + EVERY.max(options.lag);
         if self.written.as_ref() == Some(&text) {
             return;
         }
-        let options = state.options.as_ref().expect("a follower has options");
         let written = options.root.files().and_then(|files| files.write(NAME, &text));
         match written {
             Ok(()) => self.written = Some(text),
             Err(error) => tracing::debug!(%error, "the names of analytical tables are not written"),
         }
-        self.next = now + EVERY.max(options.lag);
     }
 }

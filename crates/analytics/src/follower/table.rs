@@ -299,6 +299,11 @@ impl Follower {
             return Ok(Opened { folders, serving, building: None, rewrite: None });
         }
         let building = match Table::open(&folders, Location::Building(generation), options.clone())? {
+            Some(building) if building.version().info.history != self.tracked.record.history => {
+                return Err(StepError::Apart(
+                    "the account was restored from a backup, and its copy is of before",
+                ));
+            }
             Some(building) => {
                 self.hold(step, building.places()).await?;
                 building
