@@ -183,12 +183,20 @@ fn free_folder(draft: &Definitions, container: &Container) -> Option<String> {
     let name_of =
         |rid: &ContainerRid| draft.databases.get(&rid.database).map(|database| database.id.as_str());
     let own = folder_of(name_of(&container.rid)?, &container.definition.id);
-    let is_taken = draft.analytical.iter().any(|(rid, record)| {
-        let names = name_of(rid).zip(draft.containers.get(rid));
-        let folder = names.map(|(database, other)| record.folder(database, &other.container.definition.id));
-        folder.is_some_and(|folder| folder.eq_ignore_ascii_case(&own))
-    });
-    is_taken.then(|| folder_apart(&own, container.rid))
+    let is_taken = |wanted: &str| {
+        draft.analytical.iter().any(|(rid, record)| {
+            let names = name_of(rid).zip(draft.containers.get(rid));
+            let folder =
+                names.map(|(database, other)| record.folder(database, &other.container.definition.id));
+            folder.is_some_and(|folder| folder.eq_ignore_ascii_case(wanted))
+        })
+    };
+    if !is_taken(&own) {
+        return None;
+    }
+    let apart = folder_apart(&own, container.rid);
+    assert!(!is_taken(&apart), "a folder with the container's number is its own");
+    Some(apart)
 }
 
 fn hex(random: &Random) -> String {

@@ -11,19 +11,28 @@ use shardlake_stdx::Clock;
 
 use crate::config::Config;
 use crate::metrics::Metrics;
-use crate::store::{Laws, tables_in};
 use crate::store_metrics::StoreMetrics;
+use crate::tables_place::{Laws, tables_in};
 
-/// The folder of an object store that tables lie in, which keeps the laws of stores; `None` for a directory.
-pub async fn root_in_store(
-    config: &Config,
-    metrics: Option<&StoreMetrics>,
-    clock: &Clock,
-) -> Result<Option<Root>, String> {
-    let Some(place) = config.analytics.store_place(config.data_dir.as_deref()) else { return Ok(None) };
-    let laws = if place.is_of_account { Laws::Known } else { Laws::ToTest };
-    let found = tables_in(&place.url, laws, metrics, clock).await;
-    found.map(Some).map_err(|error| format!("the analytical stores in '{}': {error}", place.url))
+/// Object stores of a server, before they are opened.
+pub struct Stores {
+    /// The folder that tables lie in; `None` for a directory.
+    pub tables: Option<Root>,
+    /// Of the account's store, and of the tables'.
+    pub metrics: Option<StoreMetrics>,
+}
+
+impl Stores {
+    /// Finds the folder of tables, and makes sure that its store keeps the laws of stores.
+    pub async fn find(config: &Config, clock: &Clock) -> Result<Stores, String> {
+        let place = config.analytics.store_place(config.data_dir.as_deref());
+        let metrics = (config.store.is_some() || place.is_some()).then(StoreMetrics::default);
+        let Some(place) = place else { return Ok(Stores { tables: None, metrics }) };
+        let laws = if place.is_of_account { Laws::Known } else { Laws::ToTest };
+        let found = tables_in(&place.url, laws, metrics.as_ref(), clock).await;
+        let tables = found.map_err(|error| format!("the analytical stores in '{}': {error}", place.url))?;
+        Ok(Stores { tables: Some(tables), metrics })
+    }
 }
 
 /// Follows the account's containers from now on.

@@ -7,7 +7,7 @@ use shardlake_account::{AnalyticalMode, AnalyticalSchema};
 use shardlake_analytics::{AnalyticsOptions, Root};
 
 use crate::settings::{AnalyticsSchema, AnalyticsSwitch, Settings};
-use crate::store::{StoreUrl, url_of};
+use crate::store_url::{StoreUrl, url_of};
 use crate::time_text::time;
 
 const PROPERTIES_MAX: u16 = 4000;

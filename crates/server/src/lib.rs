@@ -15,6 +15,7 @@
 //! | `explorer/` | the explorer's pages: files, headers, caching |
 //! | `metric_table.rs`, `exposition.rs` | every metric by name, type and meaning; the text format |
 //! | `metrics.rs`, `metrics_page.rs`, `request_metrics.rs`, `container_counters.rs`, `partition_metrics.rs`, `projection_metrics.rs`, `analytics.rs`, `analytics_metrics.rs`, `sql_tables/`, `script_metrics.rs`, `storage_metrics.rs`, `store_metrics.rs`, `process_metrics.rs`, `backup_metrics.rs` | counting, and the page that shows it |
+//! | `store_url.rs`, `tables_place.rs` | URLs of places in object stores; folders of analytical tables there |
 //! | `tls.rs`, `keys.rs`, `private_file.rs` | certificates and account keys in the data directory |
 //! | `ready.rs`, `logging.rs`, `json_lines.rs`, `log_fields.rs`, `log_capture.rs` | the log: levels, formats, typed fields, the latest lines in memory |
 //! | `heat_file.rs` | the heat of containers over restarts |
@@ -107,9 +108,11 @@ mod status;
 mod storage_metrics;
 mod store;
 mod store_metrics;
+mod store_url;
 mod stored_json;
 mod stream_tasks;
 mod support_bundle;
+mod tables_place;
 mod time_text;
 mod tls;
 mod top;

@@ -29,7 +29,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-use crate::analytics;
+use crate::analytics::{self, Stores};
 use crate::backup_metrics;
 use crate::config::{Config, Demo};
 use crate::connections::Connections;
@@ -85,9 +85,7 @@ pub async fn serve(
     let bound_for_mongo = mongo::bind(&config.mongo)?;
     let local = bound[0].local;
     let authorities: Vec<String> = bound.iter().map(|bound| bound.authority.clone()).collect();
-    let in_store = config.analytics.store_place(config.data_dir.as_deref()).is_some();
-    let store_metrics = (config.store.is_some() || in_store).then(StoreMetrics::default);
-    let tables_root = analytics::root_in_store(&config, store_metrics.as_ref(), &clock).await?;
+    let Stores { tables, metrics: store_metrics } = Stores::find(&config, &clock).await?;
     let (mut home, descriptors) = tokio::select! {
         found = Home::find(&config, files_max, (&clock, &random), store_metrics.as_ref()) => found?,
         () = signals.received() => {
@@ -137,7 +135,7 @@ pub async fn serve(
     let (mongo_authorities, mongo_gateway) = listeners.open_for_mongo(bound_for_mongo, gateway_for_mongo);
     let served_keys = Arc::new(ServedKeys::new(&keys, config.store.is_some(), random.clone()));
     let installation = Arc::new(installation(&config, &tls, &clock, (log, served_keys.clone())));
-    let tables = analytics::start(&config, &account, &front.metrics, tables_root).await?;
+    let tables = analytics::start(&config, &account, &front.metrics, tables).await?;
     let sql = analytics::sql(&config, &tables, &front.metrics);
     let gateway = gateway(&config, &account, keys.accepted(), (installation.clone(), tables, sql))?;
     front.open(served_keys.serve(gateway, mongo_gateway));

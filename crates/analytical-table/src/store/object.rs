@@ -1,7 +1,7 @@
 //! Tables in an object store: every file is one object, and an object is whole or absent.
 //!
 //! Requests run on the runtime that the store's sockets live on, and the calling thread waits for
-//! them: it is one that may block, such as that of the follower.
+//! them. It may block, as that of the follower may.
 //!
 //! | request | bound in time | after a failure |
 //! |---|---|---|

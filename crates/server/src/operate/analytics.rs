@@ -210,7 +210,8 @@ async fn order(one: &One, rest: &str, title: &str) -> Result<(), String> {
 
 #[cfg(feature = "analytics")]
 async fn copy(arguments: &Export) -> Result<(), String> {
-    use crate::store::{Laws, tables_in, url_of};
+    use crate::store_url::url_of;
+    use crate::tables_place::{Laws, tables_in};
 
     let (database, container) = named(&arguments.container)?;
     let wanted = shardlake_analytics::Export {

@@ -16,6 +16,7 @@ use shardlake_lease::{Location, self_test};
 use shardlake_stdx::Random;
 
 use super::{Prefix, StoreUrl, objects};
+use crate::store_url;
 use crate::stored_json;
 
 const LOG_PLACE: &str = "wal.json";
@@ -149,37 +150,6 @@ async fn read<T: for<'t> Deserialize<'t>>(prefix: &Prefix, name: &str) -> Result
 }
 
 fn log_location(url: &str) -> Result<Location, String> {
-    Location::parse(url, variables_of(OF_THE_LOG, env::vars().collect()))
+    Location::parse(url, store_url::variables_of(OF_THE_LOG, env::vars().collect()))
         .map_err(|error| format!("the store of the log: {error}"))
-}
-
-/// The variables for another store than the account's: with `WAL_` for the log's, `WAL_AWS_ENDPOINT` becomes its
-/// `AWS_ENDPOINT`.
-pub fn variables_of(own: &str, variables: Vec<(String, String)>) -> impl Iterator<Item = (String, String)> {
-    let own: Vec<(String, String)> = variables
-        .iter()
-        .filter_map(|(name, value)| Some((name.strip_prefix(own)?.to_owned(), value.clone())))
-        .collect();
-    let is_own = |name: &String| own.iter().any(|(own, _)| own == name);
-    let shared: Vec<_> = variables.into_iter().filter(|(name, _)| !is_own(name)).collect();
-    shared.into_iter().chain(own)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn variables_of_the_log_go_before_those_of_both() {
-        let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let variables = vec![
-            variable("AWS_ENDPOINT", "far"),
-            variable("WAL_AWS_ENDPOINT", "near"),
-            variable("AWS_REGION", "r"),
-        ];
-        let mut found: Vec<_> =
-            variables_of(OF_THE_LOG, variables).filter(|(name, _)| name.starts_with("AWS")).collect();
-        found.sort();
-        assert_eq!(found, [variable("AWS_ENDPOINT", "near"), variable("AWS_REGION", "r")]);
-    }
 }
