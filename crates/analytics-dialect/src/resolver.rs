@@ -1,8 +1,8 @@
 //! State of the walk over a statement: names in scope, tables found, types of expressions.
 
 use sqlparser::ast::{
-    AccessExpr, Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItemQualifiedWildcardKind, SetExpr,
-    Spanned, Subscript, Value, VisitMut, With,
+    AccessExpr, Expr, Ident, ObjectName, ObjectNamePart, OrderBy, Query, SelectItemQualifiedWildcardKind,
+    SetExpr, Spanned, Subscript, Value, VisitMut, With,
 };
 
 use crate::access;
@@ -12,6 +12,14 @@ use crate::literals;
 use crate::scope::{Frame, visible};
 use crate::tables::{self, Found};
 
+/// Parts of a query that are not visited with its body.
+pub(crate) struct Saved {
+    pub with: Option<With>,
+    /// Names of WITH that are known outside of the query.
+    pub ctes: usize,
+    pub order_by: Option<OrderBy>,
+}
+
 pub(crate) struct Resolver<'s> {
     pub settings: Settings<'s>,
     pub is_tsql: bool,
@@ -19,8 +27,8 @@ pub(crate) struct Resolver<'s> {
     pub ctes: Vec<(String, Option<Vec<Column>>)>,
     pub tables: Vec<TableName>,
     pub parameters: Vec<String>,
-    /// WITH of the queries around, and the number of names known outside of each.
-    pub saved: Vec<(Option<With>, usize)>,
+    /// Parts of the queries around, until each ends.
+    pub saved: Vec<Saved>,
     /// The next SELECT belongs to the query just entered.
     pub is_entered: bool,
     /// Columns of the SELECT that was left last.

@@ -80,6 +80,12 @@ impl Frame {
         Frame { is_barrier: true, ..Frame::default() }
     }
 
+    /// Names of which nothing is known.
+    pub fn unknown() -> Frame {
+        let relation = Relation { name: None, database: None, columns: None, added: Vec::new() };
+        Frame { relations: vec![relation], ..Frame::default() }
+    }
+
     /// Whether the columns of all relations are known.
     pub fn is_known(&self) -> bool {
         self.relations.iter().all(|relation| relation.columns.is_some())

@@ -8,16 +8,16 @@ use std::ops::ControlFlow;
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
     AccessExpr, Expr, Function, Ident, NamedWindowExpr, Query, Select, SelectItem, SetExpr, Spanned,
-    Subscript, Value, ValueWithSpan, VisitorMut, WindowType,
+    Subscript, Value, ValueWithSpan, VisitMut, VisitorMut, WindowType,
 };
 
 use crate::access::{self, Typed, subscript};
 use crate::catalog::{Column, Kind};
 use crate::clauses;
-use crate::error::{Checked, Refusal, flow, place, refuse};
+use crate::error::{Checked, Refusal, checked, flow, place, refuse};
 use crate::functions;
-use crate::resolver::{Resolver, kind_below};
-use crate::scope::{Element, renamed, visible};
+use crate::resolver::{Resolver, Saved, kind_below};
+use crate::scope::{Element, Frame, renamed, visible};
 use crate::tables;
 use crate::types::string;
 
@@ -37,7 +37,12 @@ impl Resolver<'_> {
                 self.ctes.push((name, columns));
             }
         }
-        self.saved.push((query.with.take(), outer));
+        let mut saved = Saved { with: query.with.take(), ctes: outer, order_by: None };
+        if !matches!(&*query.body, SetExpr::Select(_)) {
+            // The order of a UNION names its own columns, not those of the query around it.
+            saved.order_by = query.order_by.take();
+        }
+        self.saved.push(saved);
         if let SetExpr::Select(select) = query.body.as_mut() {
             self.enter_select(select, true)?;
             self.is_entered = true;
@@ -49,9 +54,16 @@ impl Resolver<'_> {
         if let SetExpr::Select(select) = query.body.as_mut() {
             self.leave_select(select);
         }
-        if let Some((with, outer)) = self.saved.pop() {
-            query.with = with;
-            self.ctes.truncate(outer);
+        let Some(saved) = self.saved.pop() else { return Ok(()) };
+        query.with = saved.with;
+        self.ctes.truncate(saved.ctes);
+        if let Some(mut order_by) = saved.order_by {
+            let around = self.frames.len();
+            self.frames.extend([Frame::barrier(), Frame::unknown()]);
+            let resolved = checked(VisitMut::visit(&mut order_by, self));
+            self.frames.truncate(around);
+            query.order_by = Some(order_by);
+            resolved?;
         }
         Ok(())
     }
