@@ -102,9 +102,16 @@ pub(crate) fn translate(resolver: &Resolver<'_>, expr: &mut Expr) -> Checked<()>
     let translated = match expr {
         Expr::Function(function) => of_function(resolver, function, at)?,
         Expr::BinaryOp { op: BinaryOperator::Plus, .. } => plus(resolver, expr, at)?,
-        Expr::Convert { .. } => Some(convert(expr, at)?),
+        Expr::Like { pattern, .. } | Expr::ILike { pattern, .. } => {
+            no_sets(pattern, at)?;
+            None
+        }
+        Expr::Convert { .. } => Some(convert(resolver, expr, at)?),
         Expr::Cast { kind, expr, data_type, array: false, format: None } => {
             let target = types::target(data_type, Origin::Cast, at)?;
+            if resolver.is_tsql {
+                has_one_text(resolver, expr, &target, at)?;
+            }
             Some(types::cast(take(expr), target, kind.clone()))
         }
         Expr::Cast { .. } => {
@@ -156,6 +163,9 @@ fn of_function(resolver: &Resolver<'_>, function: &mut Function, at: Location) -
         function.name = ObjectName::from(vec![Ident::new(*right)]);
         return Ok(None);
     }
+    if name == "AVG" && resolver.is_tsql {
+        return of_average(resolver, function, at);
+    }
     if name == "STRING_AGG" {
         // The planner orders the texts inside of the parentheses.
         let order = std::mem::take(&mut function.within_group);
@@ -173,6 +183,22 @@ fn of_function(resolver: &Resolver<'_>, function: &mut Function, at: Location) -
         Some(args) => with_arguments(resolver, &name, &args, at).map(Some),
         None => wrong(&name, &format!("{name}(…) with plain arguments"), at),
     }
+}
+
+/// T-SQL's mean of integers is an integer.
+fn of_average(resolver: &Resolver<'_>, function: &Function, at: Location) -> Checked<Option<Expr>> {
+    if let FunctionArguments::List(list) = &function.args
+        && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(value))] = list.args.as_slice()
+        && resolver.kind_of(value) == Kind::Long
+    {
+        let value = quoted(value);
+        return refuse(
+            at,
+            "AVG of integers is an integer in T-SQL, and a DOUBLE here",
+            format!("write avg(CAST({value} AS FLOAT)), or sum({value}) / count({value}) for the integer"),
+        );
+    }
+    Ok(None)
 }
 
 fn wrong<T>(name: &str, form: &str, at: Location) -> Checked<T> {
@@ -341,11 +367,39 @@ fn is_interval(expr: &Expr) -> bool {
     matches!(expr, Expr::Interval(_))
 }
 
-fn convert(expr: &mut Expr, at: Location) -> Checked<Expr> {
+/// T-SQL has sets of characters in LIKE, other dialects read the bracket as itself.
+fn no_sets(pattern: &Expr, at: Location) -> Checked<()> {
+    let has_set =
+        text_of(pattern).is_some_and(|text| text.split_once('[').is_some_and(|(_, rest)| rest.contains(']')));
+    match has_set {
+        false => Ok(()),
+        true => refuse(
+            at,
+            "brackets in LIKE are a set of characters in T-SQL, and themselves elsewhere",
+            "write regexp_like(text, '^[a-c]') for a set, or strpos(text, '[') > 0 for the character",
+        ),
+    }
+}
+
+/// Dialects write some values as different texts: 1.0 and 1, true and 1.
+fn has_one_text(resolver: &Resolver<'_>, value: &Expr, target: &types::Target, at: Location) -> Checked<()> {
+    let is_text = types::kind_of(&target.data_type) == Kind::Text;
+    match resolver.kind_of(value) {
+        Kind::Double | Kind::Boolean if is_text => refuse(
+            at,
+            format!("{} has other texts in T-SQL", quoted(value)),
+            "cast a number to DECIMAL(p, s) or BIGINT first, or use to_char; write IIF(value, '1', '0') for a truth",
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn convert(resolver: &Resolver<'_>, expr: &mut Expr, at: Location) -> Checked<Expr> {
     let Expr::Convert { is_try, expr, data_type: Some(data_type), styles, charset: None, .. } = expr else {
         return refuse(at, "CONVERT … USING is not translated", "texts are Unicode: leave it out");
     };
     let target = types::target(data_type, Origin::Convert, at)?;
+    has_one_text(resolver, expr, &target, at)?;
     let is_date = matches!(target.data_type, DataType::Timestamp(..) | DataType::Date);
     let style = styles.first().map(integer_of);
     match style {

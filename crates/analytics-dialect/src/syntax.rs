@@ -42,7 +42,7 @@ pub(crate) fn parse(text: &str, settings: &Settings<'_>) -> Checked<Syntax> {
         is_tsql |= plain(token)?;
     }
     is_tsql |= openrowset::replaced(&mut tokens, settings)?;
-    is_tsql |= tokens.iter().any(|token| is_word(token, Keyword::TOP) || is_word(token, Keyword::OPENJSON));
+    is_tsql |= has_tsql_words(&tokens);
     let end = tokens.last().map_or(Location { line: 1, column: 1 }, |token| token.span.end);
     let mut parser = parser_over(&tokens);
     let statement = parser.parse_statement().map_err(|error| of_parser(error, end))?;
@@ -56,6 +56,17 @@ pub(crate) fn parse(text: &str, settings: &Settings<'_>) -> Checked<Syntax> {
         true => refuse(next.span.start, "a second statement begins here", "send one statement at a time"),
         false => refuse(next.span.start, format!("'{}' does not belong here", next.token), ""),
     }
+}
+
+/// TOP behind SELECT, and OPENJSON.
+fn has_tsql_words(tokens: &[TokenWithSpan]) -> bool {
+    let solid: Vec<&TokenWithSpan> =
+        tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
+    let begins = |token: &TokenWithSpan| {
+        [Keyword::SELECT, Keyword::DISTINCT, Keyword::ALL].iter().any(|word| is_word(token, *word))
+    };
+    solid.windows(2).any(|pair| begins(pair[0]) && is_word(pair[1], Keyword::TOP))
+        || solid.iter().any(|token| is_word(token, Keyword::OPENJSON))
 }
 
 const STATEMENTS: &[&str] = &[
@@ -215,7 +226,7 @@ fn plain(token: &mut TokenWithSpan) -> Checked<bool> {
         }
         Token::Word(word) if word.quote_style.is_none() && word.value.starts_with('@') => {
             token.token = Token::Placeholder(format!("${}", &word.value[1..]));
-            Ok(true)
+            Ok(false)
         }
         Token::Placeholder(name) if !name.starts_with('$') => refuse(
             at,

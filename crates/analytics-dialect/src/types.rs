@@ -132,7 +132,7 @@ pub(crate) fn kind_of(data_type: &DataType) -> Kind {
         | DataType::SmallInt(_)
         | DataType::Int8(_)
         | DataType::Int64 => Kind::Long,
-        DataType::Double(_) | DataType::Real | DataType::Decimal(_) | DataType::Numeric(_) => Kind::Double,
+        DataType::Double(_) | DataType::Real => Kind::Double,
         DataType::Boolean | DataType::Bool => Kind::Boolean,
         _ => Kind::Other,
     }
