@@ -49,6 +49,11 @@ pub(crate) struct State {
     bytes: usize,
 }
 
+/// Bytes of a value that is kept, about.
+fn bytes_of(value: &Value) -> usize {
+    16 + value.size()
+}
+
 impl State {
     pub(super) fn new(
         kind: Kind,
@@ -80,8 +85,20 @@ impl State {
     }
 
     fn keep(&mut self, value: Value) {
-        self.bytes += 16 + value.size();
+        self.bytes += bytes_of(&value);
         self.values.push_back(value);
+    }
+
+    fn keep_best(&mut self, value: Value) {
+        self.bytes += bytes_of(&value);
+        if let Some(former) = self.best.replace(value) {
+            self.forget(&former);
+        }
+    }
+
+    /// A value is not kept any more.
+    fn forget(&mut self, value: &Value) {
+        self.bytes = self.bytes.saturating_sub(bytes_of(value));
     }
 
     pub(super) fn add(&mut self, value: Value, document: &Value) -> Result<()> {
@@ -89,10 +106,8 @@ impl State {
             Kind::Sum | Kind::Average => self.sum.add(&value),
             Kind::Deviation { .. } => self.deviation.add(&value),
             Kind::Least | Kind::Greatest => self.add_extreme(value),
-            Kind::First => {
-                self.best.get_or_insert(value);
-            }
-            Kind::Last => self.best = Some(value),
+            Kind::First if self.best.is_none() => self.keep_best(value),
+            Kind::Last => self.keep_best(value),
             Kind::Push | Kind::Percentile if !value.is_missing() => self.keep(value),
             Kind::AddToSet if !value.is_missing() => self.add_to_set(value)?,
             Kind::Merge => self.add_merged(&value)?,
@@ -115,8 +130,10 @@ impl State {
             Kind::FirstN if self.values.len() < self.count => self.keep(value.or_null()),
             Kind::LastN => {
                 self.keep(value.or_null());
-                if self.values.len() > self.count {
-                    self.values.pop_front();
+                if self.values.len() > self.count
+                    && let Some(former) = self.values.pop_front()
+                {
+                    self.forget(&former);
                 }
                 assert!(
                     self.values.len() <= self.count,
@@ -145,7 +162,7 @@ impl State {
         let wanted =
             if self.kind == Kind::Least { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater };
         if self.best.as_ref().is_none_or(|best| order::compare_by(&self.collation, &value, best) == wanted) {
-            self.best = Some(value);
+            self.keep_best(value);
         }
     }
 
@@ -153,7 +170,13 @@ impl State {
         match value {
             value if value.is_nullish() => Ok(()),
             Value::Document(document) => {
-                document.iter().for_each(|(name, member)| self.merged.set(name, member.clone()));
+                for (name, member) in document.iter() {
+                    if let Some(former) = self.merged.get(name) {
+                        self.bytes = self.bytes.saturating_sub(name.len() + bytes_of(former));
+                    }
+                    self.bytes += name.len() + bytes_of(member);
+                    self.merged.set(name, member.clone());
+                }
                 Ok(())
             }
             other => {
@@ -172,8 +195,17 @@ impl State {
             let order = order::compare_by(&self.collation, known, &value);
             if least { order.is_le() } else { order.is_ge() }
         });
+        if at == self.count {
+            return;
+        }
+        self.bytes += bytes_of(&value);
         self.values.insert(at, value);
-        self.values.truncate(self.count);
+        if self.values.len() > self.count
+            && let Some(former) = self.values.pop_back()
+        {
+            self.forget(&former);
+        }
+        debug_assert!(self.values.len() <= self.count, "an accumulator keeps no more than it was asked for");
     }
 
     fn add_top(&mut self, value: Value, document: &Value) -> Result<()> {

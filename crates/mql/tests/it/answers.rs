@@ -334,6 +334,32 @@ fn code_within_a_megabyte(collation: &Collation, texts: &[String], stages: &str)
 }
 
 #[test]
+fn values_that_accumulators_keep_count_as_memory() {
+    // 1.5 MB of texts.
+    let texts: Vec<String> = (0..300).map(|n| format!("{n}{}", "x".repeat(5000))).collect();
+    let code = |accumulator: &str, id: &str| {
+        let stages = format!(r#"[{{"$group": {{"_id": {id}, "v": {accumulator}}}}}]"#);
+        code_within_a_megabyte(&Collation::simple(), &texts, &stages)
+    };
+    for operator in ["$minN", "$maxN", "$firstN", "$lastN"] {
+        let of = |n: usize| format!(r#"{{"{operator}": {{"input": "$s", "n": {n}}}}}"#);
+        assert_eq!(code(&of(300), "null"), Some(292), "{operator} keeps all values");
+        assert_eq!(code(&of(3), "null"), None, "{operator} keeps three values");
+        assert_eq!(code(&of(1), r#""$_id""#), Some(292), "{operator} keeps a value for each group");
+    }
+    for operator in ["$first", "$last", "$min", "$max"] {
+        let accumulator = format!(r#"{{"{operator}": "$s"}}"#);
+        assert_eq!(code(&accumulator, "null"), None, "{operator} keeps one value");
+        assert_eq!(code(&accumulator, r#""$_id""#), Some(292), "{operator} keeps a value for each group");
+    }
+    let merged = |name: &str| {
+        format!(r#"{{"$mergeObjects": {{"$arrayToObject": [[{{"k": "{name}", "v": "$s"}}]]}}}}"#)
+    };
+    assert_eq!(code(&merged("$s"), "null"), Some(292), "a member for each document");
+    assert_eq!(code(&merged("one"), "null"), None, "each document replaces the member");
+}
+
+#[test]
 fn sort_keys_count_as_memory_of_a_stage() {
     let collation = collation_of(&Document::one("locale", "de")).unwrap();
     // 700 KB of texts, whose sort keys take as much again.
