@@ -102,24 +102,25 @@ impl Groups {
         let (is_new, appeared) = (!self.found.contains_key(&place), self.appeared);
         let group = self.found.entry(place).or_insert_with(|| Group::new(keys, grouping, appeared));
         assert_eq!(group.accumulators.len(), grouping.aggregates.len(), "a group has each aggregate");
-        let before: usize = group.accumulators.iter().map(Accumulator::size).sum();
+        let before = if is_new { 0 } else { group.size() };
         for (aggregate, accumulator) in grouping.aggregates.iter().zip(&mut group.accumulators) {
             let argument = evaluate(&aggregate.argument, row)?;
             row.step(accumulator.steps(&argument))?;
             accumulator.add(&argument)?;
         }
-        let after: usize = group.accumulators.iter().map(Accumulator::size).sum();
-        self.size_bytes += after - before.min(after);
-        if is_new {
-            self.size_bytes += group.size();
-        }
+        self.size_bytes = (self.size_bytes + group.size()).saturating_sub(before);
         self.bound()
     }
 
     /// Counts rows of the only group, of which only the number is needed.
     pub fn add_count(&mut self, grouping: &Grouping, rows: u64) {
         let place = EntryKey { keys: vec![], tie: 0 };
-        let group = self.found.entry(place).or_insert_with(|| Group::new(vec![], grouping, 0));
+        let size_bytes = &mut self.size_bytes;
+        let group = self.found.entry(place).or_insert_with(|| {
+            let group = Group::new(vec![], grouping, 0);
+            *size_bytes += group.size();
+            group
+        });
         group.accumulators.iter_mut().for_each(|accumulator| accumulator.add_count(rows));
     }
 
@@ -146,9 +147,11 @@ impl Groups {
                     group.accumulators.len(),
                     "groups of one query have the same aggregates"
                 );
+                let before = own.size();
                 for (own, other) in own.accumulators.iter_mut().zip(group.accumulators) {
                     own.merge(other)?;
                 }
+                self.size_bytes = (self.size_bytes + own.size()).saturating_sub(before);
             }
             None => {
                 group.appeared += offset;
@@ -168,7 +171,8 @@ impl Groups {
         if self.is_lost(&lost) {
             return;
         }
-        self.found.split_off(&lost);
+        let held: usize = self.found.split_off(&lost).values().map(Group::size).sum();
+        self.size_bytes = self.size_bytes.saturating_sub(held);
         self.smallest_lost = Some(lost);
     }
 
@@ -179,8 +183,7 @@ impl Groups {
                 return Err(SqlError::TooManyGroups);
             }
             let Some((lost, group)) = self.found.pop_last() else { break };
-            let held: usize = group.accumulators.iter().map(Accumulator::size).sum();
-            self.size_bytes -= (group.size() + held).min(self.size_bytes);
+            self.size_bytes = self.size_bytes.saturating_sub(group.size());
             self.smallest_lost = Some(lost);
         }
         assert!(self.found.len() <= entries_max, "a page collects no more groups than it can use");
@@ -263,8 +266,11 @@ impl Group {
         Group { keys, accumulators: accumulators.collect(), appeared }
     }
 
+    /// With the contents of its accumulators.
     fn size(&self) -> usize {
-        64 + self.keys.iter().map(crate::value::datum::value_size).sum::<usize>()
+        let held: usize = self.accumulators.iter().map(Accumulator::size).sum();
+        64 + held
+            + self.keys.iter().map(crate::value::datum::value_size).sum::<usize>()
             + self.accumulators.len() * size_of::<Accumulator>()
     }
 }
@@ -274,5 +280,75 @@ impl FinishedGroup {
         let Group { keys, accumulators, appeared } = group;
         let aggregates = accumulators.into_iter().map(Accumulator::finish).collect();
         FinishedGroup { place, keys, aggregates, appeared }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MB: usize = 1 << 20;
+
+    fn place(tie: u128) -> EntryKey {
+        EntryKey { keys: vec![], tie }
+    }
+
+    /// Groups by place, each with a list of so many megabytes.
+    fn groups(sizes: &[(u128, usize)], lost: Option<u128>) -> Groups {
+        let mut groups = Groups::new(usize::MAX, false);
+        for (tie, megabytes) in sizes {
+            let list = Accumulator::List { elements: vec![], size_bytes: megabytes * MB, seen: None };
+            let group = Group { keys: vec![], accumulators: vec![list], appeared: 1 };
+            groups.absorb_group(place(*tie), group, 0).expect("within the bounds");
+        }
+        groups.smallest_lost = lost.map(place);
+        groups
+    }
+
+    fn places(groups: &Groups) -> Vec<u128> {
+        groups.found.keys().map(|place| place.tie).collect()
+    }
+
+    #[test]
+    fn lost_groups_free_their_memory() {
+        let mut own = groups(&[(1, 20), (2, 20), (3, 20)], None);
+        own.absorb(groups(&[], Some(2))).expect("merges");
+        own.absorb(groups(&[(0, 40)], None)).expect("merges");
+        assert_eq!(places(&own), [0, 1], "60 MB of 64");
+        assert_eq!(own.smallest_lost, Some(place(2)));
+    }
+
+    #[test]
+    fn merged_groups_count_with_both_contents() {
+        let least = |tie, letter: &str, megabytes: usize| {
+            let value = Some(Value::String(letter.repeat(megabytes * MB)));
+            let least = Accumulator::Extreme { largest: false, value, poisoned: false };
+            let mut groups = groups(&[], None);
+            let group = Group { keys: vec![], accumulators: vec![least], appeared: 1 };
+            groups.absorb_group(place(tie), group, 0).expect("within the bounds");
+            groups
+        };
+        let mut own = least(1, "b", 10);
+        own.absorb(least(2, "b", 10)).expect("merges");
+        own.absorb(least(1, "a", 60)).expect("merges");
+        assert_eq!((places(&own), own.smallest_lost), (vec![1], Some(place(2))), "70 MB of 64");
+    }
+
+    proptest! {
+        #[test]
+        fn the_size_is_the_sum_of_the_groups(
+            parts in prop::collection::vec(
+                (prop::collection::vec((0..12u128, 0..30usize), 0..6), prop::option::of(0..12u128)), 1..8),
+        ) {
+            let mut own = groups(&[], None);
+            for (sizes, lost) in parts {
+                own.absorb(groups(&sizes, lost)).expect("merges");
+                let sum: usize = own.found.values().map(Group::size).sum();
+                prop_assert_eq!(own.size_bytes, sum);
+                prop_assert!(own.size_bytes <= MEMORY_BYTES_MAX || own.len() == 1);
+                prop_assert!(own.found.keys().all(|place| !own.is_lost(place)));
+            }
+        }
     }
 }
