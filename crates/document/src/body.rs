@@ -76,7 +76,7 @@ impl Body {
 /// Names of a document that are compared without memory of their own.
 const FEW_NAMES: usize = 24;
 
-/// Checks names and nesting; `level` is that of the value, the root being the first.
+/// Checks names and nesting; `level` is that of the value in JSON, the root being the first.
 fn check_names(value: RawValue<'_>, level: usize) -> Result<(), DocumentError> {
     match value {
         RawValue::Object(_) | RawValue::Array(_) if level > NESTING_CEILING => {
@@ -109,6 +109,9 @@ fn check_names(value: RawValue<'_>, level: usize) -> Result<(), DocumentError> {
             }
         }
         RawValue::Array(array) => array.iter().try_for_each(|element| check_names(element, level + 1)),
+        RawValue::NonJson(value) if level + value.shown_levels() - 1 > NESTING_CEILING => {
+            Err(DocumentError::TooDeep { nesting_max: NESTING_CEILING, offset: 0 })
+        }
         RawValue::NonJson(value) => {
             value.scope().map_or(Ok(()), |scope| check_names(RawValue::Object(scope), level + 1))
         }
@@ -127,7 +130,8 @@ mod tests {
     use super::*;
     use crate::bson_writer::{BsonWriter, kind};
 
-    fn nested(levels: usize) -> Vec<u8> {
+    /// Documents in one another; the innermost has a regular expression, or else null.
+    fn nested_to(leaf: Option<u8>, levels: usize) -> Vec<u8> {
         let mut writer = BsonWriter::with_capacity(levels * 16);
         let mut open = vec![writer.reserve_length()];
         for _ in 1..levels {
@@ -135,9 +139,33 @@ mod tests {
             open.push(writer.begin_document(slot, kind::DOCUMENT));
         }
         let slot = writer.member(b"n");
-        writer.null(slot);
+        match leaf {
+            Some(kind) => writer.stored(slot, kind, b"a\0i\0"),
+            None => writer.null(slot),
+        }
         open.into_iter().rev().for_each(|length_at| writer.end_document(length_at));
         writer.out
+    }
+
+    fn nested(levels: usize) -> Vec<u8> {
+        nested_to(None, levels)
+    }
+
+    #[test]
+    fn the_json_form_has_the_limit_too() {
+        for (levels, is_accepted) in [(1, true), (NESTING_CEILING - 2, true), (NESTING_CEILING - 1, false)] {
+            let bytes = nested_to(Some(kind::REGEX), levels);
+            // `{"$regularExpression":{"pattern":"a","options":"i"}}`
+            let accepted = Body::from_bson(bytes.clone());
+            assert_eq!(accepted.is_ok(), is_accepted, "{levels}");
+            assert_eq!(Body::from_written_bson(bytes).is_ok(), is_accepted, "{levels}");
+            if let Ok(body) = accepted {
+                let mut text = Vec::new();
+                crate::write_json(body.raw(), &mut text);
+                let limits = crate::ParseLimits { nesting_max: NESTING_CEILING, ..Default::default() };
+                assert!(crate::parse_document(&text, &limits).is_ok(), "{levels} levels are read back");
+            }
+        }
     }
 
     #[test]

@@ -52,6 +52,23 @@ impl NonJson<'_> {
         }
     }
 
+    /// Levels of objects in its JSON form, besides those of a scope.
+    pub(crate) fn shown_levels(&self) -> usize {
+        match self.kind {
+            kind::BINARY | kind::TIMESTAMP | kind::REGEX => 2,
+            kind::DB_POINTER => 3,
+            kind::DATE => {
+                let milliseconds = self.bytes.first_chunk().map(|bytes| i64::from_le_bytes(*bytes));
+                if milliseconds.is_some_and(|milliseconds| YEARS_SHOWN.contains(&milliseconds)) {
+                    1
+                } else {
+                    2
+                }
+            }
+            _ => 1,
+        }
+    }
+
     /// The object that represents it in JSON. Damaged bytes, which no valid body holds, are shown as `{}`.
     pub fn shown(&self) -> Body {
         let mut writer = BsonWriter::with_capacity(64 + self.bytes.len() * 2);
@@ -163,10 +180,11 @@ fn double(value: f64) -> &'static str {
     }
 }
 
+/// Milliseconds of the years 1970 to 9999, of which dates are shown as text.
+const YEARS_SHOWN: std::ops::Range<i64> = 0..253_402_300_800_000;
+
 fn write_date(writer: &mut BsonWriter, milliseconds: i64) {
-    /// The first millisecond of the year 10000.
-    const END: i64 = 253_402_300_800_000;
-    if (0..END).contains(&milliseconds) {
+    if YEARS_SHOWN.contains(&milliseconds) {
         return text(writer, "$date", &date(milliseconds));
     }
     object(writer, "$date", |writer| text(writer, "$numberLong", &milliseconds.to_string()));

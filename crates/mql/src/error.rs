@@ -62,6 +62,7 @@ macro_rules! fail {
 pub(crate) use {error, fail};
 
 pub const BAD_VALUE: i32 = 2;
+pub const OVERFLOW: i32 = 15;
 pub(crate) const PATH_NOT_VIABLE: i32 = 28;
 pub const FAILED_TO_PARSE: i32 = 9;
 pub const TYPE_MISMATCH: i32 = 14;

@@ -1,12 +1,12 @@
 //! BSON bytes to documents, with every length checked.
 
 use super::{Decimal, Document, Value, names};
-use crate::error::{Error, Result, error, fail};
+use crate::error::{Error, OVERFLOW, Result, error, fail};
 use shardlake_stdx::codec::{Number, Reader};
 use std::sync::Arc;
 
 /// Levels of documents and arrays that a document may have.
-const NESTING_MAX: usize = 200;
+pub(crate) const NESTING_MAX: usize = 200;
 const INVALID_BSON: i32 = 22;
 /// Bytes of a small member.
 const MEMBER_BYTES: usize = 24;
@@ -26,6 +26,26 @@ impl Document {
     /// Reads only those top-level members that `wanted` names: the ones that a filter or a sort needs.
     pub fn members_from_bytes(bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Document> {
         Input(Reader::new(bytes)).members(0, |_| 0, wanted)
+    }
+}
+
+/// Whether [`Document::from_bytes`] reads the bytes of a document back.
+pub(crate) fn is_within_nesting(document: &Document) -> bool {
+    nests_within(document, 0)
+}
+
+fn nests_within(document: &Document, depth: usize) -> bool {
+    depth <= NESTING_MAX && document.iter().all(|(_, value)| value_nests_within(value, depth + 1))
+}
+
+fn value_nests_within(value: &Value, depth: usize) -> bool {
+    match value {
+        Value::Document(document) => nests_within(document, depth),
+        Value::Array(items) => {
+            depth <= NESTING_MAX && items.iter().all(|item| value_nests_within(item, depth + 1))
+        }
+        Value::CodeWithScope(code) => nests_within(&code.1, depth),
+        _ => true,
     }
 }
 
@@ -100,7 +120,7 @@ impl<'a> Input<'a> {
     /// The bytes between the length and the final zero.
     fn body(&mut self, depth: usize) -> Result<Input<'a>> {
         if depth > NESTING_MAX {
-            fail!(15, "documents are nested deeper than {NESTING_MAX} levels");
+            fail!(OVERFLOW, "documents are nested deeper than {NESTING_MAX} levels");
         }
         let length = self.length(5)?;
         match self.take(length - 4)? {

@@ -21,6 +21,7 @@ use crate::decimal::Decimal;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+pub(crate) use bson_in::{NESTING_MAX, is_within_nesting};
 pub use bson_out::bytes_of_members;
 pub use document::Document;
 

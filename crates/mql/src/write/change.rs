@@ -10,8 +10,7 @@ use shardlake_model::PartitionKey;
 use super::refusal::Refusal;
 use super::rules::DocumentRules;
 use super::step::{Action, ActionSource, DocumentStep};
-use super::stored::{body_of, document_of};
-use crate::error::{BAD_VALUE, Error, error};
+use super::stored::{body_of, document_of, refused_body};
 use crate::expression::Env;
 use crate::filter::{Filter, Matched};
 use crate::value::{Document, Value};
@@ -123,8 +122,4 @@ impl DocumentChange {
         };
         Some((body.clone(), outcome))
     }
-}
-
-fn refused_body(refused: &shardlake_document::DocumentError) -> Error {
-    error!(BAD_VALUE, "{refused}")
 }

@@ -8,13 +8,15 @@ use std::borrow::Cow;
 
 use super::identity::{Identity, identity_value, typed_text};
 use super::names::{may_differ, shown_name, stored_name};
-use crate::error::{BAD_VALUE, Result, error, fail};
-use crate::value::{Document, Value, bytes_of_members};
-use shardlake_document::{Body, BsonKind, RawDocument, RawValue};
+use crate::error::{BAD_VALUE, Error, OVERFLOW, Result, error, fail};
+use crate::value::{Document, NESTING_MAX, Value, bytes_of_members, is_within_nesting};
+use shardlake_document::{Body, BsonKind, DocumentError, RawDocument, RawValue};
 
 /// Size limit of a document as its client sends it.
 pub const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 const OBJECT_TOO_LARGE: i32 = 10334;
+/// Bytes of a level of documents, at least.
+const LEVEL_BYTES_MIN: usize = 7;
 
 /// The member that keeps an `_id` if the identity's text does not encode its type.
 const BESIDE: &str = "_id";
@@ -43,6 +45,10 @@ pub fn body_of(document: &Document) -> Result<(Body, Identity)> {
         _ => (Cow::Borrowed(&**name), value),
     });
     let beside = beside.map(|value| (Cow::Borrowed(BESIDE), value));
+    // Fewer bytes hold fewer levels.
+    if size > NESTING_MAX * LEVEL_BYTES_MIN && !is_within_nesting(document) {
+        fail!(OVERFLOW, "Document exceeds maximum nesting depth of {NESTING_MAX}");
+    }
     let bytes = bytes_of_members(members.chain(beside), size);
     if bytes.len() > DOCUMENT_BYTES_MAX {
         // Names may be longer in storage: the size that the client sent counts.
@@ -53,8 +59,19 @@ pub fn body_of(document: &Document) -> Result<(Body, Identity)> {
             );
         }
     }
-    let body = Body::from_written_bson(bytes).map_err(|error| error!(BAD_VALUE, "{error}"))?;
+    let body = Body::from_written_bson(bytes).map_err(|error| refused_body(&error))?;
     Ok((body, identity))
+}
+
+/// The error of a document that cannot be stored.
+pub(super) fn refused_body(refused: &DocumentError) -> Error {
+    match refused {
+        // Code with scope has two levels in JSON.
+        DocumentError::TooDeep { nesting_max, .. } => {
+            error!(OVERFLOW, "Document exceeds maximum nesting depth of {nesting_max} in its JSON form")
+        }
+        _ => error!(BAD_VALUE, "{refused}"),
+    }
 }
 
 /// The document that a stored body holds.

@@ -1,6 +1,9 @@
 //! The writing commands.
 
+use std::sync::Arc;
+
 use crate::commands::{Server, bound, document_of, env, find_sort, name_of, wrong};
+use shardlake_mql::write::{body_of, document_of as stored_document_of};
 use shardlake_mql::{
     Collation, Document, Error, Filter, FindProjection, Matched, MergeTarget, Output, Pipeline, Result,
     Scope, Str, Update, Value, WhenMatched, WhenNotMatched, compare_by, upsert_base,
@@ -487,4 +490,42 @@ fn merge_row(
     };
     let updated = update.apply(&old, Matched::default(), false, &mut env())?;
     store(server, database, name, updated.document, Some(at))
+}
+
+/// A document with so many levels below the root, each made by a function.
+fn deep(levels: usize, level: impl Fn(Value) -> Value) -> Document {
+    let value = (0..levels).fold(Value::Int(1), |value, _| level(value));
+    let mut document = Document::one("_id", 1);
+    document.push("a", value);
+    document
+}
+
+#[test]
+fn stored_documents_are_read_back_and_deeper_ones_are_refused() {
+    let object = |value| Value::document(Document::one("a", value));
+    let array = |value| Value::array(vec![value]);
+    let scope = |value| Value::CodeWithScope(Arc::new(("x".to_owned(), Document::one("a", value))));
+    let outcome = |document: &Document| match body_of(document) {
+        Ok((body, _)) => {
+            let read = stored_document_of(body.as_bytes()).expect("a stored document is read");
+            assert_eq!(read.to_string(), document.to_string(), "a stored document is read as it was");
+            None
+        }
+        Err(error) => Some((error.code(), error.message().to_owned())),
+    };
+    for levels in [1, 100, 199, 200] {
+        assert_eq!(outcome(&deep(levels, object)), None, "{levels} objects");
+        assert_eq!(outcome(&deep(levels, array)), None, "{levels} arrays");
+    }
+    for levels in [201, 230, 300, 1_000] {
+        let refused = Some((15, "Document exceeds maximum nesting depth of 200".to_owned()));
+        assert_eq!(outcome(&deep(levels, object)), refused, "{levels} objects");
+        assert_eq!(outcome(&deep(levels, array)), refused, "{levels} arrays");
+    }
+    // `{"$code":"x","$scope":{…}}`
+    assert_eq!(outcome(&deep(127, scope)), None);
+    for levels in [128, 180, 200] {
+        let refused = Some((15, "Document exceeds maximum nesting depth of 256 in its JSON form".to_owned()));
+        assert_eq!(outcome(&deep(levels, scope)), refused, "{levels} scopes");
+    }
 }
