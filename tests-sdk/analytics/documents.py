@@ -59,11 +59,15 @@ def put(place, parts, value):
     for part, following in zip(parts, [*parts[1:], None]):
         key = int(part) if isinstance(place, list) else part
         if following is None:
-            if isinstance(place, dict) and place.get(key) is not None:
+            while isinstance(place, dict) and place.get(key) is not None:
                 # Another spelling of the name has the column.
-                key = f"{key}\0"
+                key += "\0"
             place[key] = value
         else:
+            if isinstance(place, dict):
+                # The column may have the spelling of another document.
+                spellings = [name for name in place if name.lower() == key.lower() and place[name] is not None]
+                key = next(iter(spellings), key)
             inner = place[key] if isinstance(place, list) else place.get(key)
             if inner is None:
                 inner = place[key] = {}
@@ -76,7 +80,7 @@ def normal(value):
         return sorted(([name, member] for name, member in members if member is not None), key=json.dumps) or None
     if isinstance(value, (list, tuple)):
         return ["[", *(normal(element) for element in value)]
-    if isinstance(value, float) and value.is_integer() and str(value) != "-0.0" and abs(value) < 2**63:
+    if isinstance(value, float) and value.is_integer() and str(value) != "-0.0" and -(2**63) <= value < 2**63:
         return int(value)
     return value
 

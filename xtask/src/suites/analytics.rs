@@ -1,7 +1,8 @@
 //! Analytical tables in the engines that users read them with.
 //!
 //! `tests-sdk/analytics/snippets.py` runs the programs of `docs/analytics.md` against tables of a
-//! live server. An example program writes more tables: `tests-sdk/analytics/readers.py` compares
+//! live server. `live.py` compares rows, counts and filters of tables with a scan while containers change,
+//! with three seeds here and with more by hand (docs/testing.md). An example program writes more tables: `tests-sdk/analytics/readers.py` compares
 //! every row that DuckDB, Polars and delta-rs read, and has delta-rs try to write. Spark reads the
 //! latter by hand: `readers.py FOLDER --reader spark`.
 
@@ -12,13 +13,15 @@ use crate::{Outcome, prerequisites, project, tally};
 use std::path::Path;
 use std::process::Command;
 
+/// Containers of random changes.
+const LIVE_SEEDS: &str = "3";
 /// Random tables besides the written ones.
 const SEEDS: &str = "12";
 
 pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     prerequisites::for_python()?;
     let python = python_with("analytics-python", "tests-sdk/analytics/requirements.txt")?;
-    Ok(vec![run_readers(&python)?, run_snippets(run, &python)?])
+    Ok(vec![run_readers(&python)?, run_snippets(run, &python)?, run_live(run, &python)?])
 }
 
 fn run_readers(python: &Path) -> Outcome<SuiteResult> {
@@ -47,4 +50,13 @@ fn run_snippets(run: &Run<'_>, python: &Path) -> Outcome<SuiteResult> {
     let skips = tally::skips_of_tap(&output);
     let result = SuiteResult::new("analytics-snippets", tally::of_tap(&output), ended_well);
     Ok(SuiteResult { skips, ..result }.with_log_of(&server))
+}
+
+fn run_live(run: &Run<'_>, python: &Path) -> Outcome<SuiteResult> {
+    let server = run.start_unsynced_server_with(&[])?;
+    let mut live = Command::new(python);
+    live.arg(project::root().join("tests-sdk/analytics/live.py")).args(["--seeds", LIVE_SEEDS]);
+    with_endpoints(&mut live, &server)?;
+    let (output, ended_well) = run_and_listen(&mut live)?;
+    Ok(SuiteResult::new("analytics-live", tally::of_tap(&output), ended_well).with_log_of(&server))
 }
