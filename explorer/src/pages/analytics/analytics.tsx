@@ -119,7 +119,7 @@ const CONFIRMED = {
   rebuild: {
     action: "Rebuild",
     words:
-      "The table is made anew from the items. Rows of items that have expired are lost. Readers see the old table until the new one is complete.",
+      "The table is made anew from the items. Rows of items that have expired stay, as history. Readers see the old table until the new one is complete.",
   },
   close: {
     action: "Close the table",
