@@ -151,7 +151,7 @@ async function settings(page, facts, accessible) {
     .waitFor();
   await excluded.fill("/points");
   await own.getByLabel(/Order of rows/).fill("/city");
-  await own.getByLabel("Schema").selectOption("fullFidelity");
+  await own.getByLabel("Schema", { exact: true }).selectOption("fullFidelity");
   await save.click();
   await alert
     .getByText(/another schema makes a new table: send "rebuild": true with it/)

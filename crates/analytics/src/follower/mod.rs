@@ -22,7 +22,7 @@
 //! | `reconcile.rs` | a table that the change log does not reach back to |
 //! | `upkeep.rs` | retention, compaction, vacuum |
 //! | `rewrite.rs` | the thread of compaction and widening |
-//! | `columns.rs` | columns as people write them |
+//! | `columns.rs`, `shown.rs` | columns as people write them; the newest version in reports |
 //! | `history.rs` | rows without an item |
 //! | `verify.rs` | every item against its row |
 //!
@@ -41,6 +41,7 @@ mod rests;
 mod rewrite;
 mod round;
 mod rows;
+mod shown;
 mod step;
 mod table;
 mod tracked;

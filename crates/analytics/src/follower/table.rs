@@ -14,9 +14,9 @@ use shardlake_stdx::thread_processor_time;
 use super::rewrite::Rewrite;
 use super::step::{Server, Step, StepError, Stepped};
 use super::tracked::{Tracked, hold_position};
-use super::{columns, copy, folders, history, places, reconcile, round, upkeep, verify};
-use crate::report::{ErrorReport, OrderReport, TableFigures, TableState};
-use crate::status::{self, Status};
+use super::{copy, folders, history, places, reconcile, round, shown, upkeep, verify};
+use crate::report::{ErrorReport, OrderReport, TableState};
+use crate::status::Status;
 use crate::{AnalyticsOptions, State};
 
 /// Interval to look whether a table is still paused or closed.
@@ -49,6 +49,12 @@ pub struct Opened {
     pub building: Option<Table>,
     /// Files of `serving` that are written anew.
     pub rewrite: Option<Rewrite>,
+}
+
+impl Opened {
+    fn show(&self, status: &Status) {
+        shown::show(status, self.serving.as_ref(), self.building.as_ref());
+    }
 }
 
 impl Follower {
@@ -153,6 +159,9 @@ impl Follower {
         let (router, options) =
             (state.resources.router(), state.options.as_ref().expect("a follower has options"));
         let Ok(entry) = router.entry_of_rid(self.tracked.rid) else { return Ok(IDLE_LOOK) };
+        if self.tracked.record.is_paused || self.tracked.record.closed.is_some() {
+            shown::show_left(&self.tracked, options);
+        }
         if let Some(closed) = self.tracked.record.closed {
             return self.close(state, server, closed).await;
         }
@@ -180,7 +189,7 @@ impl Follower {
         // After a failure the files are opened anew: the state in memory may be ahead of them.
         match stepped {
             Ok(_) => {
-                self.show(&opened);
+                opened.show(&self.tracked.status);
                 self.opened = Some(opened);
             }
             Err(_) => self.tracked.put_back_order(),
@@ -238,7 +247,7 @@ impl Follower {
         }
         let round = round::step(&self.tracked, step, serving).await?;
         upkeep::step(&mut self.tracked, step, serving, &mut opened.rewrite)?;
-        self.show(opened);
+        opened.show(&self.tracked.status);
         self.set_state(TableState::Following);
         Ok(if round.is_level { self.lag(step) } else { Duration::ZERO })
     }
@@ -485,30 +494,6 @@ impl Follower {
 
     fn set_state(&self, state: TableState) {
         self.tracked.status.live().state = Some(state);
-    }
-
-    /// Shows the newest version to reports.
-    fn show(&self, opened: &Opened) {
-        let Some(table) = opened.serving.as_ref().or(opened.building.as_ref()) else { return };
-        let shown = table.status();
-        let mut live = self.tracked.status.live();
-        live.figures = TableFigures {
-            version: opened.serving.as_ref().map(|_| shown.version),
-            generation: shown.generation,
-            rows: shown.rows,
-            rows_deleted: shown.deleted_rows,
-            files: shown.files as u64,
-            size_bytes: shown.bytes,
-            json_bytes: 0,
-            columns: columns::describe(table.schema()),
-            pending_widenings: shown.pending_widenings,
-        };
-        let followed = opened.building.as_ref().unwrap_or(table);
-        let place = |place: &Place| {
-            let span = places::range_of(&place.span).ok()?;
-            Some(status::Place { span, after: place.lsn, read_at: (place.read_at / 1000) as u64 })
-        };
-        live.places = followed.places().iter().filter_map(place).collect();
     }
 }
 
