@@ -3,6 +3,7 @@
 import os
 
 import bson
+from bson.code import Code
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.errors import DocumentTooLarge, OperationFailure
@@ -10,6 +11,7 @@ from support import CA_FILE, SELECTION, URI, WithDatabase, client
 
 MEGABYTE = 1 << 20
 OBJECT_TOO_LARGE = 10334
+OVERFLOW = 15
 
 
 def large():
@@ -21,6 +23,13 @@ def large():
         "list": [{"n": n, "half": n / 2, "name": f"entry {n}"} for n in range(40000)],
         "version": 1,
     }
+
+
+def nested(levels, level=lambda value: {"a": value}):
+    value = 1
+    for _ in range(levels):
+        value = level(value)
+    return value
 
 
 class LargeDocuments(WithDatabase):
@@ -77,3 +86,20 @@ class LargeDocuments(WithDatabase):
             self.db.c.insert_one({"_id": 2, "a": "x" * (17 * MEGABYTE)})
         self.assertEqual(self.db.c.find_one({}, {"a": 0}), {"_id": 1})
         self.assertEqual(len(self.db.c.find_one()["a"]), 10 * MEGABYTE)
+
+    def test_documents_that_are_too_deep_are_refused_and_stay_as_they_were(self):
+        things = self.db.things
+        things.insert_one({"_id": 1, "a": nested(200)})
+        self.assertEqual(things.find_one(), {"_id": 1, "a": nested(200)})
+        inner = ".".join(["a"] * 200)
+        for refused in [
+            lambda: things.insert_one({"_id": 2, "a": nested(201)}),
+            lambda: things.update_one({"_id": 1}, {"$set": {inner: nested(30)}}),
+            lambda: things.update_one({"_id": 1}, [{"$set": {"a": {"b": "$a"}}}]),
+            lambda: things.insert_one({"_id": 3, "a": nested(150, lambda value: Code("x", {"a": value}))}),
+        ]:
+            with self.assertRaises(OperationFailure) as raised:
+                refused()
+            self.assertEqual(raised.exception.code, OVERFLOW, raised.exception)
+            self.assertIn("nest", str(raised.exception))
+        self.assertEqual(list(things.find()), [{"_id": 1, "a": nested(200)}])
