@@ -57,6 +57,7 @@ impl CommitTimes {
     pub fn begin(&self) -> UnderWay {
         let mut state = self.0.state();
         let time = HybridTime::from(self.0.clock.now()).max(state.last.next());
+        assert!(time >= state.last, "times that are given out never go down");
         state.last = time;
         let is_later = state.under_way.back().is_none_or(|last| *last < time);
         assert!(is_later, "commits under way are listed in the order of their times");

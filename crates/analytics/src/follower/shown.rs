@@ -12,7 +12,7 @@ use crate::AnalyticsOptions;
 use crate::report::TableFigures;
 use crate::status::{self, Status};
 
-/// Shows the newest version of an open table: the one that readers see, and the one that is being built.
+/// Shows the newest version of an open table, from the generation of readers and the one under construction.
 pub fn show(status: &Status, serving: Option<&Table>, building: Option<&Table>) {
     let Some(table) = serving.or(building) else { return };
     let shown = table.status();
