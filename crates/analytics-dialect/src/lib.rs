@@ -3,6 +3,16 @@
 //! A statement may only read. Names of tables and columns keep their case. Lists in FROM are rewritten to a form that the planner has, and
 //! T-SQL is translated as far as its meaning is kept; everything else is refused with line, column and the form to write. The crate is
 //! pure: it opens no table and knows no planner.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `brackets.rs`, `grammar.rs`, `syntax.rs` | from text to a syntax tree of bounded depth |
+//! | `openrowset.rs` | Synapse's OPENROWSET as the table that it names |
+//! | `clauses.rs` | clauses that the planner lacks or ignores, refused; TOP and FETCH as LIMIT |
+//! | `walk.rs`, `resolver.rs`, `scope.rs` | the walk over the tree: names in scope, found or refused |
+//! | `from.rs`, `lateral.rs` | FROM: tables by their right names, lists as rows |
+//! | `tables.rs`, `access.rs`, `json_path.rs` | tables, columns and members by their names |
+//! | `functions.rs`, `dates.rs`, `types.rs`, `literals.rs` | T-SQL's functions, dates and types |
 
 mod access;
 mod brackets;

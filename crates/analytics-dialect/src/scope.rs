@@ -99,6 +99,11 @@ impl Frame {
             .any(|column| column.name == name)
     }
 
+    /// Whether the SELECT list gives this name to a column of the result.
+    pub fn is_in_result(&self, name: &str) -> bool {
+        self.aliases.iter().chain(self.names.iter().flatten()).any(|given| given == name)
+    }
+
     pub fn relation(&self, name: &str) -> Option<(usize, &Relation)> {
         self.relations.iter().enumerate().find(|(_, relation)| relation.name.as_deref() == Some(name))
     }

@@ -110,23 +110,37 @@ impl Resolver<'_> {
     }
 
     fn leave_select(&mut self, select: &mut Select) {
+        self.name_items(select);
         self.columns = self.projected(select);
-        let Some(mut frame) = self.frames.pop() else { return };
-        select.from = std::mem::take(&mut frame.from);
-        let names: Vec<Option<String>> = select.projection.iter().map(bare_name).collect();
+        if let Some(frame) = self.frames.pop() {
+            select.from = frame.from;
+        }
+    }
+
+    /// Gives members and elements the names that columns have: `x.sku` is `sku` in the result.
+    fn name_items(&self, select: &mut Select) {
+        let Some(frame) = self.frames.last() else { return };
         let has_all = select
             .projection
             .iter()
             .any(|item| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)));
-        for (at, item) in select.projection.iter_mut().enumerate() {
-            let Some(Some(name)) = frame.names.get(at) else { continue };
-            let is_unique = frame.names.iter().filter(|other| other.as_ref() == Some(name)).count() == 1
+        // HAVING and QUALIFY read names of the result, too: a new name must not hide a column there.
+        let is_filtered = select.having.is_some() || select.qualify.is_some();
+        for (item, name) in select.projection.iter_mut().zip(&frame.names) {
+            let Some(name) = name else { continue };
+            let is_unique = frame.names.iter().flatten().filter(|other| *other == name).count() == 1
                 && !frame.aliases.contains(name)
-                && !(has_all && frame.has_own_column(name));
-            if names[at].as_ref() == Some(name) || !is_unique {
-                continue;
-            }
-            if let SelectItem::UnnamedExpr(expr) = item {
+                && !((has_all || is_filtered) && frame.has_own_column(name));
+            let SelectItem::UnnamedExpr(expr) = item else { continue };
+            let is_column = match expr {
+                Expr::Identifier(column) => column.value == *name,
+                Expr::CompoundIdentifier(names) => {
+                    let columns = 1 + usize::from(frame.relation(&names[0].value).is_some());
+                    names.len() <= columns && names.last().is_some_and(|last| last.value == *name)
+                }
+                _ => false,
+            };
+            if is_unique && !is_column {
                 let expr = std::mem::replace(expr, Expr::Wildcard(AttachedToken::empty()));
                 *item = SelectItem::ExprWithAlias { expr, alias: tables::ident(name) };
             }
@@ -166,7 +180,7 @@ impl Resolver<'_> {
         let Expr::Identifier(name) = expr else { return Ok(()) };
         let mut is_known = true;
         for (depth, frame) in visible(&self.frames) {
-            if depth == 0 && frame.is_in_order_by && frame.aliases.contains(&name.value) {
+            if depth == 0 && frame.is_in_order_by && frame.is_in_result(&name.value) {
                 return Ok(());
             }
             if let Some(found) = in_elements(&frame.elements, &name.value) {

@@ -106,7 +106,9 @@ pub async fn run(sql: &Sql) -> Result<ExitCode, String> {
     let client = sql.connection.client()?;
     let timeout = seconds(&sql.timeout)?;
     let request = request(sql, timeout)?;
-    let progress = sql.quiet.begin("reads", Unit::Bytes, None);
+    // Lines of progress in a log would say nothing that the rows do not.
+    let shown = Quiet { quiet: sql.quiet.quiet || !io::stderr().is_terminal() };
+    let progress = shown.begin("reads", Unit::Bytes, None);
     let mut query = Running { client: &client, id: None };
     let outcome = tokio::select! {
         outcome = query.answer(sql, &request, timeout, &progress) => outcome,
@@ -413,7 +415,7 @@ mod tests {
         let shown = table(&answer, 12, Paint::default());
         assert_eq!(
             shown,
-            "type               n\nsalesOrder        12\n·[2J            NULL\nabcdefghijk…  {\"a\":1}\n"
+            "type                n\nsalesOrder         12\n·[2J             NULL\nabcdefghijk…  {\"a\":1}\n"
         );
         assert_eq!(figures(&answer), "3 rows, 0 RU, 41 ms, 1.1 MiB read; shop/customer at version 812");
         assert_eq!(table(&json!({}), 12, Paint::default()), "");

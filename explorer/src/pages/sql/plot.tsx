@@ -6,6 +6,8 @@ import { scaleOf, type PlotModel } from "./plot-model";
 
 const WIDTH = 600;
 const HEIGHT = 180;
+/** Bars that each have their label below. */
+const LABELS_MAX = 12;
 
 export type PlotKind = "bars" | "line";
 
@@ -47,10 +49,19 @@ export function Plot(props: { model: PlotModel; kind: PlotKind }): JSX.Element {
         </For>
         <line class="plot-zero" x1="0" x2={WIDTH} y1={y(0)} y2={y(0)} vector-effect="non-scaling-stroke" />
       </svg>
-      <div class="area-times dim">
-        <span>{props.model.labels[0]}</span>
-        <span>{count() > 1 ? props.model.labels[count() - 1] : ""}</span>
-      </div>
+      <Show
+        when={props.kind === "bars" && count() <= LABELS_MAX}
+        fallback={
+          <div class="area-times dim">
+            <span>{props.model.labels[0]}</span>
+            <span>{count() > 1 ? props.model.labels[count() - 1] : ""}</span>
+          </div>
+        }
+      >
+        <div class="plot-labels dim">
+          <For each={props.model.labels}>{(label) => <span title={label}>{label}</span>}</For>
+        </div>
+      </Show>
       <ul class="legend">
         <For each={props.model.series}>
           {({ name }, at) => (
