@@ -48,6 +48,7 @@ impl Resolver<'_> {
         for item in from {
             self.item(&mut built, item)?;
         }
+        assert_eq!(built.spots.len(), built.frame.relations.len(), "each relation has a place in FROM");
         built.frame.from = built.from;
         Ok(built.frame)
     }

@@ -21,6 +21,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("DATALENGTH", "write octet_length(text), which counts bytes in UTF-8"),
     ("DATENAME", "write to_char(CAST(text AS TIMESTAMP), '%B')"),
     ("EOMONTH", "write date_trunc('month', CAST(text AS TIMESTAMP)) + INTERVAL '1 month' - INTERVAL '1 day'"),
+    ("EXPLODE_OUTER", "write FROM t LEFT JOIN UNNEST(t.list) AS x ON true"),
     ("FORMAT", "write to_char(value, '%Y-%m-%d')"),
     ("ISDATE", "write TRY_CAST(text AS TIMESTAMP) IS NOT NULL"),
     ("ISJSON", "nested values are columns: DESCRIBE lists them"),
@@ -44,6 +45,7 @@ const REFUSED: &[(&str, &str)] = &[
 const RENAMED: &[(&str, &str)] = &[
     ("CEILING", "CEIL"),
     ("COUNT_BIG", "count"),
+    ("EXPLODE", "unnest"),
     ("REPLICATE", "repeat"),
     ("STDEV", "stddev"),
     ("STDEVP", "stddev_pop"),

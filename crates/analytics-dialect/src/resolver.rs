@@ -51,7 +51,10 @@ impl<'s> Resolver<'s> {
     }
 
     pub fn resolve(&mut self, query: &mut Query) -> Checked<()> {
-        checked(query.visit(self))
+        checked(query.visit(self))?;
+        let is_balanced = self.frames.is_empty() && self.saved.is_empty() && self.ctes.is_empty();
+        assert!(is_balanced, "each query put back the parts that were taken out of it");
+        Ok(())
     }
 
     /// The right name of a table, and its columns.

@@ -84,7 +84,7 @@ fn may_begin(tokens: &[TokenWithSpan]) -> Checked<()> {
     };
     let name = first.token.to_string().to_ascii_uppercase();
     match name.as_str() {
-        "SELECT" | "WITH" | "EXPLAIN" | "DESCRIBE" | "DESC" => Ok(()),
+        "SELECT" | "WITH" | "VALUES" | "EXPLAIN" | "DESCRIBE" | "DESC" => Ok(()),
         "SHOW" if words.next().is_some_and(|next| next.token.to_string().eq_ignore_ascii_case("tables")) => {
             Ok(())
         }

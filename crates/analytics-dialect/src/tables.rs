@@ -10,6 +10,8 @@ use crate::error::{Checked, refuse};
 const INFORMATION: &str = "information_schema";
 /// Names that are less alike are not offered.
 const LIKENESS_MIN: f64 = 0.6;
+/// Names of tables in a hint.
+const NAMES_MAX: usize = 8;
 
 /// A table of the statement.
 pub(crate) enum Found<'t> {
@@ -68,11 +70,23 @@ fn of_database<'t>(
     let near = near.and_then(|near| names.iter().find(|(_, plain)| plain == near));
     let hint = match near {
         Some((written, _)) => format!("did you mean {written}? SHOW TABLES lists all"),
-        None => {
-            "SHOW TABLES lists the tables; a container has one once its analytical store is on".to_owned()
-        }
+        None => names_of(settings, database),
     };
     refuse(at, unknown, hint)
+}
+
+/// The hint for a name that no other is like.
+fn names_of(settings: &Settings<'_>, database: &str) -> String {
+    let of_database = settings.tables.iter().filter(|table| table.database == database);
+    let mut names: Vec<String> = of_database.map(|table| written(&table.container)).collect();
+    let more = if names.len() > NAMES_MAX { ", …" } else { "" };
+    names.truncate(NAMES_MAX);
+    match names.is_empty() {
+        true => {
+            "SHOW TABLES lists the tables; a container has one once its analytical store is on".to_owned()
+        }
+        false => format!("the database has {}{more}; SHOW TABLES lists all", names.join(", ")),
+    }
 }
 
 pub(crate) fn full(table: &Table) -> String {
