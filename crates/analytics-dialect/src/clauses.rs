@@ -263,18 +263,23 @@ pub(crate) fn nulls_as_tsql(exprs: &mut [OrderByExpr]) {
     }
 }
 
-/// `SELECT name = expression` is T-SQL's alias, and a comparison elsewhere.
-pub(crate) fn check_assignments(select: &Select) -> Checked<()> {
-    for item in &select.projection {
-        if let SelectItem::UnnamedExpr(Expr::BinaryOp { left, op: BinaryOperator::Eq, right }) = item
-            && let Expr::Identifier(name) = &**left
-        {
+/// `SELECT name = expression` names a column in T-SQL, and compares elsewhere.
+pub(crate) fn assignments(select: &mut Select, is_tsql: bool) -> Checked<()> {
+    for item in &mut select.projection {
+        let SelectItem::UnnamedExpr(Expr::BinaryOp { left, op: BinaryOperator::Eq, right }) = item else {
+            continue;
+        };
+        let Expr::Identifier(name) = &**left else { continue };
+        if !is_tsql {
             return refuse(
                 name.span.start,
                 format!("'{name} = …' may be a name or a comparison here"),
                 format!("write {right} AS {name} for a name, or ({name} = {right}) for a comparison"),
             );
         }
+        let alias = name.clone();
+        let expr = std::mem::replace(&mut **right, number(0));
+        *item = SelectItem::ExprWithAlias { expr, alias };
     }
     Ok(())
 }

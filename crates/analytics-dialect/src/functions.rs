@@ -43,6 +43,7 @@ const REFUSED: &[(&str, &str)] = &[
 
 /// T-SQL's names of functions that are otherwise alike.
 const RENAMED: &[(&str, &str)] = &[
+    ("APPROX_COUNT_DISTINCT", "approx_distinct"),
     ("CEILING", "CEIL"),
     ("COUNT_BIG", "count"),
     ("EXPLODE", "unnest"),

@@ -35,6 +35,10 @@ pub(crate) fn parse(text: &str, settings: &Settings<'_>) -> Checked<Syntax> {
     }
     let bracketed = brackets::rewritten(text)?;
     let mut tokens = tokenized(&bracketed.text)?;
+    // T-SQL's habit of ;WITH
+    let begins =
+        tokens.iter().position(|token| !matches!(token.token, Token::Whitespace(_) | Token::SemiColon));
+    tokens.drain(..begins.unwrap_or(0));
     within_bounds(&tokens)?;
     may_begin(&tokens)?;
     let mut is_tsql = bracketed.has_names;
@@ -58,7 +62,22 @@ pub(crate) fn parse(text: &str, settings: &Settings<'_>) -> Checked<Syntax> {
     }
 }
 
-/// TOP behind SELECT, and OPENJSON.
+/// Functions that T-SQL has and DataFusion lacks.
+const TSQL_FUNCTIONS: &[&str] = &[
+    "CHARINDEX",
+    "COUNT_BIG",
+    "DATEADD",
+    "DATEDIFF",
+    "GETDATE",
+    "GETUTCDATE",
+    "IIF",
+    "ISNULL",
+    "LEN",
+    "OPENJSON",
+    "SYSUTCDATETIME",
+];
+
+/// TOP behind SELECT, and functions of T-SQL alone.
 fn has_tsql_words(tokens: &[TokenWithSpan]) -> bool {
     let solid: Vec<&TokenWithSpan> =
         tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
@@ -66,7 +85,12 @@ fn has_tsql_words(tokens: &[TokenWithSpan]) -> bool {
         [Keyword::SELECT, Keyword::DISTINCT, Keyword::ALL].iter().any(|word| is_word(token, *word))
     };
     solid.windows(2).any(|pair| begins(pair[0]) && is_word(pair[1], Keyword::TOP))
-        || solid.iter().any(|token| is_word(token, Keyword::OPENJSON))
+        || solid.windows(2).any(|pair| pair[1].token == Token::LParen && is_tsql_function(pair[0]))
+}
+
+fn is_tsql_function(token: &TokenWithSpan) -> bool {
+    matches!(&token.token, Token::Word(word) if word.quote_style.is_none()
+        && TSQL_FUNCTIONS.iter().any(|name| word.value.eq_ignore_ascii_case(name)))
 }
 
 const STATEMENTS: &[&str] = &[

@@ -80,12 +80,12 @@ impl Resolver<'_> {
         let from = std::mem::take(&mut select.from);
         let mut frame = self.from(from)?;
         frame.is_of_query = is_of_query;
+        clauses::assignments(select, self.is_tsql)?;
         let alias = |item: &SelectItem| match item {
             SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.clone()),
             _ => None,
         };
         frame.aliases = select.projection.iter().filter_map(alias).collect();
-        clauses::check_assignments(select)?;
         if !frame.elements.is_empty() {
             let projection = std::mem::take(&mut select.projection);
             for item in projection {
