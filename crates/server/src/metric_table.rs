@@ -160,7 +160,7 @@ metrics! {
     ANALYTICS_REST_VALUES: Counter "shardlake_analytics_rest_values" ("database", "container", "reason")
         "Values that no column holds exactly, which are in the column _rest, since the server started";
     ANALYTICS_LOST_HISTORY: Counter "shardlake_analytics_lost_history" ("database", "container")
-        "Items that ran out before they were copied: the table's history lacks them";
+        "Items that ran out before they were copied: the table's history lacks them. At least 1 where the log no longer has how many";
     ANALYTICS_CPU: Counter "shardlake_analytics_cpu" ["seconds"] ("database", "container")
         "Processor time of following, since the server started";
     SQL_QUERIES: Counter "shardlake_sql_queries" ("outcome")

@@ -13,7 +13,8 @@
 //! | none | otherwise | the row ends: the item was deleted |
 //!
 //! The rest of the log also has items that ran out before they were copied. Versions that are still stored become history; the
-//! others are counted as lost. For the hole itself no record is left of them.
+//! others are counted as lost. No record of them is left in the hole itself: where items may have run out in it, at least one is
+//! counted, so that alarms notice it.
 
 use std::hash::Hasher;
 
@@ -118,7 +119,7 @@ async fn rest_of_log(
     parts: &[Part],
     rows: &mut Rows,
 ) -> Result<Rest, StepError> {
-    let mut rest = Rest::default();
+    let (mut rest, mut has_hole) = (Rest::default(), false);
     for part in parts {
         let after = part.place.lsn;
         rows.flush(table)?;
@@ -126,7 +127,11 @@ async fn rest_of_log(
         let partition = step.entry.map.overlapping(&part.range).next();
         let partition =
             partition.ok_or_else(|| Error::internal("a part of the hash space that no range has"))?;
-        let log = partition.hosted().partition().log_round_over_holes(&part.range, after).await;
+        let partition = partition.hosted().partition();
+        if let Err(RoundError::Hole { .. }) = partition.log_round(&part.range, after).await {
+            has_hole = true;
+        }
+        let log = partition.log_round_over_holes(&part.range, after).await;
         let log = log.map_err(|error: RoundError| StepError::Account(error.into()))?;
         let mut log = log.with(Images::Latest);
         while let Some(page) = log.next_page().await? {
@@ -148,6 +153,9 @@ async fn rest_of_log(
                 }
             }
         }
+    }
+    if has_hole && step.entry.record.container.definition.default_ttl.is_some() {
+        rest.lost_history = rest.lost_history.max(1);
     }
     Ok(rest)
 }

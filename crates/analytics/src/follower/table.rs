@@ -371,12 +371,19 @@ impl Follower {
 
     /// Former generations need no log any more. Also after a failure behind the swap, when the table is opened.
     async fn release_former(&self, step: &Step<'_>) -> Result<(), StepError> {
-        for former in 1..self.tracked.record.generation {
-            if step.router.hold_state(self.tracked.rid, Holder::Analytics(former)).is_some() {
-                let (router, rid) = (step.router.clone(), self.tracked.rid);
-                step.server
-                    .run(async move { router.release_hold(rid, Holder::Analytics(former)).await })
-                    .await?;
+        self.release_holds(step.router, step.server, 1..self.tracked.record.generation).await
+    }
+
+    async fn release_holds(
+        &self,
+        router: &Serving,
+        server: &Server,
+        generations: impl Iterator<Item = u32>,
+    ) -> Result<(), StepError> {
+        for holder in generations.map(Holder::Analytics) {
+            if router.hold_state(self.tracked.rid, holder).is_some() {
+                let (router, rid) = (router.clone(), self.tracked.rid);
+                server.run(async move { router.release_hold(rid, holder).await }).await?;
             }
         }
         Ok(())
@@ -388,11 +395,7 @@ impl Follower {
         self.set_state(TableState::Closed);
         self.close_files();
         self.refuse_orders(router, "the table is closed: set analyticalStorageTtl first");
-        let holder = Holder::Analytics(self.tracked.record.generation);
-        if router.hold_state(self.tracked.rid, holder).is_some() {
-            let (router, rid) = (router.clone(), self.tracked.rid);
-            server.run(async move { router.release_hold(rid, holder).await }).await?;
-        }
+        self.release_holds(router, server, 1..=self.tracked.record.generation).await?;
         let age = router.clock().now().seconds().saturating_sub(closed);
         if age >= options.closed_retention.as_secs() {
             folders::delete(options, Some(&self.tracked.folder), &self.tracked.record.table);

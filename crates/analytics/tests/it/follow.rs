@@ -7,7 +7,7 @@ use shardlake_account::{AnalyticalSettings, ItemWrite, SplitAt, item_of_json};
 use shardlake_analytical_table::schema::SchemaMode;
 use shardlake_analytics::TableState;
 use shardlake_analytics::testing::SeededBug;
-use shardlake_catalog::Holder;
+use shardlake_catalog::{HoldState, Holder};
 use shardlake_document::Value;
 use shardlake_model::{ContainerDefinition, Preconditions};
 use shardlake_stdx::{Clock, Random, Timestamp};
@@ -476,6 +476,7 @@ async fn a_table_behind_a_hole_of_the_log_is_compared_with_its_container() {
         let report = fixture.report().await;
         assert_eq!(report.figures.generation, 1, "the table goes on");
         assert_eq!(report.counts.commits.get("reconcile"), Some(&1));
+        assert_eq!(report.counts.lost_history, 1, "the log does not have how many items ran out uncopied");
         let (rows, items) = (fixture.rows(), fixture.items(SchemaMode::WellDefined).await);
         assert_eq!(items.iter().find(|(name, item)| rows.get(*name) != Some(*item)), None);
         let history: Vec<_> = rows.iter().filter(|(name, _)| !items.contains_key(*name)).collect();
@@ -624,4 +625,37 @@ async fn a_table_of_another_history_is_made_anew() {
     fill(&fixture, 3..8).await;
     fixture.assert_level().await;
     assert_eq!(fixture.report().await.figures.generation, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pause_that_outlasts_the_log_ends_with_a_comparison() {
+    expects_log("an analytical table is reconciled");
+    expects_log("a follower is too slow");
+    let clock = Clock::manual(Timestamp(1_700_000_000_000));
+    let shard = Shard::open(ShardOptions::memory()).await.expect("a memory shard opens");
+    let fixture = Fixture::over(shard, Arc::new(tempfile::tempdir().expect("a folder")), clock).await;
+    let container = fixture.container(400).await;
+    let rid = container.container().rid;
+    fill(&fixture, 0..20).await;
+    step(&fixture, 1).await;
+    fixture.analytics.pause(rid, true).await.expect("paused");
+    for number in 0..10 {
+        assert!(fixture.delete(&container, &format!("p{}", number % 7), &format!("i{number}")).await);
+    }
+    fill(&fixture, 15..30).await;
+    fixture.clock.advance(Duration::from_secs(25 * 3600));
+    fill(&fixture, 15..16).await;
+    let maintenance = fixture.account.maintenance();
+    maintenance.store_log_holds().await.expect("stored");
+    let state = fixture.account.router().hold_state(rid, Holder::Analytics(1));
+    assert_eq!(state, Some(HoldState::Lost), "the log does not wait for ever");
+    assert!(maintenance.compact_change_logs().await.expect("compacted") > 10);
+    fixture.analytics.pause(rid, false).await.expect("resumed");
+    step(&fixture, 1).await;
+    let report = fixture.report().await;
+    assert_eq!((report.figures.generation, report.counts.commits.get("reconcile")), (1, Some(&1)));
+    assert_eq!(report.counts.lost_history, 0, "no item of the container runs out");
+    fixture.assert_rows().await;
+    assert_eq!(fixture.account.router().hold_state(rid, Holder::Analytics(1)), Some(HoldState::Held));
+    verify(&fixture).await;
 }
