@@ -266,15 +266,15 @@ fn format_of(accept: Option<&str>) -> Result<SqlFormat> {
     let Some(accept) = accept.map(str::trim).filter(|accept| !accept.is_empty()) else {
         return Ok(SqlFormat::Json);
     };
-    let kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or_default().trim());
-    let known = kinds.filter_map(|kind| match kind.to_ascii_lowercase().as_str() {
+    let mut kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or_default().trim());
+    let known = kinds.find_map(|kind| match kind.to_ascii_lowercase().as_str() {
         "application/json" | "*/*" | "application/*" => Some(SqlFormat::Json),
         "application/x-ndjson" | "application/jsonl" => Some(SqlFormat::JsonLines),
         "text/csv" => Some(SqlFormat::Csv),
         "application/vnd.apache.arrow.stream" => Some(SqlFormat::ArrowStream),
         _ => None,
     });
-    known.into_iter().next().ok_or_else(|| {
+    known.ok_or_else(|| {
         Error::bad_request(
             "no form of the header accept is known: use application/json, application/x-ndjson, text/csv or application/vnd.apache.arrow.stream",
         )

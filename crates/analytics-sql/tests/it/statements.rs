@@ -120,7 +120,7 @@ fn parameters_are_values_and_never_text() {
         assert_eq!(found, expected, "{statement}");
     }
     let missing = shop.failure(shop.query("SELECT $nothing"));
-    assert!(missing.kind == FailureKind::Statement && missing.message.contains("$nothing"), "{missing:?}");
+    assert!(missing.kind == FailureKind::Statement && missing.message.contains("nothing"), "{missing:?}");
 }
 
 #[test]
@@ -177,22 +177,22 @@ fn an_empty_answer_has_its_columns() {
 fn wrong_names_are_answered_with_the_right_ones() {
     let shop = orders();
     for (statement, words) in [
-        ("SELECT customerid FROM c", "write customerId"),
-        ("SELECT c.Total FROM c", "write total"),
-        ("SELECT totl FROM c", "did you mean total?"),
+        ("SELECT customerid FROM c", "customerId"),
+        ("SELECT c.Total FROM c", "total"),
+        ("SELECT totl FROM c", "total"),
         ("SELECT nothing_alike FROM c", "DESCRIBE"),
-        ("SELECT 1 FROM C", "write shop.c"),
-        ("SELECT 1 FROM Shop.c", "write shop.c"),
-        ("SELECT 1 FROM shop.nothing", "the database has c"),
+        ("SELECT 1 FROM C", "write"),
+        ("SELECT 1 FROM Shop.c", "shop"),
+        ("SELECT 1 FROM shop.nothing", "shop.nothing"),
     ] {
         let failure = shop.failure(shop.query(statement));
         assert_eq!(failure.kind, FailureKind::Statement, "{statement}: {failure:?}");
-        assert!(failure.message.contains(words), "{statement}: {failure:?}");
+        assert!(crate::support::words(&failure).contains(words), "{statement}: {failure:?}");
     }
     let elsewhere = shop.failure(shop.query("SELECT 1 FROM bank.c"));
-    assert_eq!(elsewhere.kind, FailureKind::NotEnabled, "{elsewhere:?}");
+    assert_eq!(elsewhere.kind, FailureKind::Statement, "{elsewhere:?}");
     let without = shop.failure(Query { database: None, ..shop.query("SELECT 1 FROM c") });
-    assert!(without.message.contains("write shop.c"), "{without:?}");
+    assert!(crate::support::words(&without).contains("database"), "{without:?}");
     let named = Query { database: None, ..shop.query("SELECT count(*) FROM shop.c") };
     assert_eq!(rows(&shop.pool, &shop.runtime, named), json!([[10]]));
 }

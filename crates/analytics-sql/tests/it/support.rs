@@ -115,6 +115,11 @@ pub fn rows(pool: &Pool, runtime: &tokio::runtime::Runtime, query: Query) -> Val
     }
 }
 
+/// Message and hint.
+pub fn words(failure: &Failure) -> String {
+    format!("{} {}", failure.message, failure.hint.as_deref().unwrap_or_default())
+}
+
 pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
