@@ -125,6 +125,8 @@ pub enum FailureKind {
     Statement,
     NotEnabled,
     NotReady,
+    /// The table lies where workers cannot read it.
+    OutOfReach,
     VersionGone,
     NeedsTooMuch,
     /// The answer is larger than an answer of this form may be.

@@ -50,7 +50,7 @@ impl Figures {
                 FailureKind::NeedsTooMuch | FailureKind::TooLarge | FailureKind::Busy => "limited",
                 FailureKind::TimedOut => "timed_out",
                 FailureKind::Cancelled => "cancelled",
-                FailureKind::NotEnabled | FailureKind::NotReady => "not_available",
+                FailureKind::NotEnabled | FailureKind::NotReady | FailureKind::OutOfReach => "not_available",
                 FailureKind::Damaged | FailureKind::Lost | FailureKind::Internal => "failed",
             }),
         }

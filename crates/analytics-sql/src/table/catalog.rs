@@ -37,6 +37,8 @@ pub struct ListedTable {
 pub enum Refusal {
     NotEnabled(String),
     NotReady(String),
+    /// The table lies where workers cannot read it.
+    OutOfReach(String),
     VersionGone(String),
     Damaged(String),
 }
@@ -46,6 +48,7 @@ impl Refusal {
         match self {
             Refusal::NotEnabled(message)
             | Refusal::NotReady(message)
+            | Refusal::OutOfReach(message)
             | Refusal::VersionGone(message)
             | Refusal::Damaged(message) => message,
         }

@@ -79,6 +79,7 @@ fn of_refusal(refusal: &Refusal) -> Failure {
     let kind = match refusal {
         Refusal::NotEnabled(_) => FailureKind::NotEnabled,
         Refusal::NotReady(_) => FailureKind::NotReady,
+        Refusal::OutOfReach(_) => FailureKind::OutOfReach,
         Refusal::VersionGone(_) => FailureKind::VersionGone,
         Refusal::Damaged(_) => FailureKind::Damaged,
     };

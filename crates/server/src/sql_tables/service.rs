@@ -89,6 +89,7 @@ fn refusal(failure: &Failure) -> SqlRefusal {
         FailureKind::Statement | FailureKind::TooLarge => (ErrorKind::BadRequest, None),
         FailureKind::NotEnabled => (ErrorKind::NotFound, Some("AnalyticsNotEnabled")),
         FailureKind::NotReady => (ErrorKind::Unavailable, Some("AnalyticsNotReady")),
+        FailureKind::OutOfReach => (ErrorKind::Unsupported, Some("NotImplemented")),
         FailureKind::VersionGone => (ErrorKind::BadRequest, Some("AnalyticsVersionGone")),
         FailureKind::NeedsTooMuch => (ErrorKind::BadRequest, Some("QueryNeedsTooMuch")),
         FailureKind::Cancelled => (ErrorKind::BadRequest, Some("QueryCancelled")),

@@ -22,7 +22,12 @@ fn of_report(report: &TableReport) -> ListedTable {
         TableState::Closed => Some(Refusal::NotEnabled(format!(
             "AnalyticsNotEnabled: the analytical store of '{name}' is closed: set its analyticalStorageTtl again"
         ))),
-        _ => None,
+        _ => report.location.as_ref().filter(|location| location.contains("://")).map(|location| {
+            Refusal::OutOfReach(format!(
+                "SQL at the server reads tables in directories, and '{name}' lies in '{location}': read it there with DuckDB, Polars or \
+                 Spark, or name a directory with --analytics-root"
+            ))
+        }),
     };
     let warning = match &report.state {
         TableState::Following | TableState::Building { .. } | TableState::Closed => None,

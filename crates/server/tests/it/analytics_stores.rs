@@ -102,6 +102,13 @@ fn a_table_in_a_store_goes_on_after_kills_and_on_other_servers() {
     let location = "s3://bucket/account/analytics/shop/customer";
     let before = report(&server);
     assert_eq!((&before["location"], &before["figures"]["generation"]), (&json!(location), &json!(1)));
+    #[cfg(feature = "analytics-sql")]
+    {
+        let query = json!({ "query": "SELECT count(*) FROM customer", "database": "shop" });
+        let refused =
+            server.client().post_json("/_shardlake/v1/analytics/sql", &[], &query).expect_status(501);
+        assert!(refused.text().contains(location), "{}", refused.text());
+    }
     let commits = || {
         let log = bucket.objects(&format!("{FOLDER}_delta_log/"));
         log.into_iter().filter(|(name, _)| name.ends_with(".json")).count()
