@@ -58,7 +58,7 @@ fn statements_are_translated_as_before() {
     }
 }
 
-/// A translation is read by the planner's own parser, which may live in another process, and translated again it stays as it is.
+/// The planner's own parser, which may run in another process, reads a translation as it is written. A second translation changes nothing.
 #[test]
 fn translations_are_statements_of_the_planner() {
     use sqlparser::dialect::GenericDialect;
@@ -73,6 +73,8 @@ fn translations_are_statements_of_the_planner() {
         let read =
             Parser::parse_sql(&GenericDialect {}, translation).map(|statements| statements[0].to_string());
         assert_eq!(read.as_deref(), Ok(translation));
+        let again = outcome(translation);
+        assert_eq!(again.split("  -- $").next(), Some(format!("=> {translation}").as_str()));
         seen += 1;
     }
     assert!(seen > CASES_MIN / 2, "{seen} translations");
