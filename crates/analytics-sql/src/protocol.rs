@@ -76,7 +76,8 @@ pub struct Limits {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
     Order(OrderText),
-    Go,
+    /// The tables as they are now.
+    Go(Vec<ListedTable>),
     Names(Vec<(String, String)>),
     Head(Head),
     Data(Vec<u8>),
@@ -161,7 +162,7 @@ impl Message {
                 out.extend_from_slice(&order.0);
                 b'O'
             }
-            Message::Go => b'G',
+            Message::Go(tables) => json_into(out, tables, b'G'),
             Message::Names(names) => json_into(out, names, b'N'),
             Message::Head(head) => json_into(out, head, b'H'),
             Message::Data(bytes) => {
@@ -182,7 +183,7 @@ impl Message {
         }
         Ok(match kind {
             b'O' => Message::Order(OrderText(content.to_vec())),
-            b'G' => Message::Go,
+            b'G' => Message::Go(json(content)?),
             b'N' => Message::Names(json(content)?),
             b'H' => Message::Head(json(content)?),
             b'D' => Message::Data(content.to_vec()),
@@ -247,7 +248,7 @@ mod tests {
     fn frames_are_read_as_they_were_written() {
         let head = Head { media_type: "text/csv".into(), versions: BTreeMap::from([("a/b".into(), 7)]) };
         let messages = [
-            Message::Go,
+            Message::Go(Vec::new()),
             Message::Names(vec![("a".into(), "b".into())]),
             Message::Head(head),
             Message::Data(b"1,2\n".to_vec()),

@@ -106,12 +106,11 @@ async fn converse(
     loop {
         match read(&mut stream).await? {
             Message::Names(names) => {
-                if let Some(waits) = waits.take()
-                    && let Err(failure) = waits(names).await
-                {
-                    return Ok(Ended::Midway(failure));
+                let Some(waits) = waits.take() else { return Err(io::ErrorKind::InvalidData.into()) };
+                match waits(names).await {
+                    Ok(tables) => send(&mut stream, &Message::Go(tables)).await?,
+                    Err(failure) => return Ok(Ended::Midway(failure)),
                 }
-                send(&mut stream, &Message::Go).await?;
             }
             Message::Head(head) => {
                 if let Some(began) = began.take() {
@@ -124,7 +123,7 @@ async fn converse(
             }
             Message::End(statistics) => return Ok(Ended::ByItself(Ok(statistics))),
             Message::Failed(failure) => return Ok(Ended::ByItself(Err(failure))),
-            Message::Order(_) | Message::Go => return Err(io::ErrorKind::InvalidData.into()),
+            Message::Order(_) | Message::Go(_) => return Err(io::ErrorKind::InvalidData.into()),
         }
     }
 }

@@ -48,8 +48,9 @@ pub struct PoolSettings {
     pub spill_folder: PathBuf,
 }
 
-/// Waits until the tables that a statement names have what the answer must have.
-pub type Waits = Box<dyn FnOnce(Vec<(String, String)>) -> BoxFuture<'static, Result<(), Failure>> + Send>;
+/// Waits until the tables that a statement names have what the answer must have, and lists the account's tables again.
+pub type Waits =
+    Box<dyn FnOnce(Vec<(String, String)>) -> BoxFuture<'static, Result<Vec<ListedTable>, Failure>> + Send>;
 
 /// A statement to run.
 pub struct Query {

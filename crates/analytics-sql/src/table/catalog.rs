@@ -128,11 +128,6 @@ impl Catalog {
         opened.collect()
     }
 
-    /// Forgets the versions that were opened so far.
-    pub fn reopen(&self) {
-        self.0.opened.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
     /// Forgets all versions but those of the named tables.
     pub fn keep(&self, names: &[(String, String)]) {
         self.0.opened.lock().unwrap_or_else(PoisonError::into_inner).retain(|name, _| names.contains(name));

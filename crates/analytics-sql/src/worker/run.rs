@@ -9,6 +9,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
+use datafusion::catalog::CatalogProvider;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
@@ -32,6 +33,8 @@ use crate::table::{Catalog, Footers, ReadCounter};
 const BATCH_ROWS: usize = 8_192;
 /// Bytes of an answer that are sent at once.
 const PIECE_BYTES: usize = 64 << 10;
+/// The engine's own default.
+const SORT_RESERVATION_BYTES_MAX: usize = 10 << 20;
 const CATALOG: &str = "shardlake";
 /// The database of names without one, where the request names none: no database has this name, since names are not empty.
 const NO_DATABASE: &str = "";
@@ -63,18 +66,18 @@ pub(super) fn run(order: &Order, footers: &Footers, wire: &mut Wire) -> Result<S
         runtime.map_err(|error| Failure::new(FailureKind::Internal, format!("no threads: {error}")))?;
     let counter = ReadCounter::default();
     let kept = (footers.clone(), counter.clone());
-    let catalog = Catalog::new(order.tables.clone(), order.as_of.clone(), order.now, kept);
+    let mut catalog = Catalog::new(order.tables.clone(), order.as_of.clone(), order.now, kept.clone());
     let ran = runtime.block_on(async {
         let (state, most) = session(order, &catalog)?;
         let database = order.database.as_deref();
         let named = gate::named(&order.statement, database, &catalog)?;
         if order.waits_for_tables {
             wire.send(&Message::Names(named.tables.clone()))?;
-            if wire.orders.recv() != Ok(Message::Go) {
+            let Ok(Message::Go(tables)) = wire.orders.recv() else {
                 return Err(Failure::new(FailureKind::Lost, "the server does not answer"));
-            }
-            // A refusal above may have opened tables before they had what the answer must have.
-            catalog.reopen();
+            };
+            catalog = Catalog::new(tables, order.as_of.clone(), order.now, kept);
+            register(&state, &catalog);
         }
         let checked = gate::rewritten(&order.statement, database, &catalog, &named.tables)?;
         catalog.keep(&checked.tables);
@@ -146,6 +149,9 @@ fn session(
     options.sql_parser.enable_ident_normalization = false;
     options.sql_parser.collect_spans = true;
     options.execution.parquet.pushdown_filters = false;
+    // Memory that each sort keeps for its merge, of each thread.
+    options.execution.sort_spill_reservation_bytes =
+        (limits.memory_bytes as usize / 32 / limits.threads.max(1)).min(SORT_RESERVATION_BYTES_MAX);
     options.execution.time_zone = Some("+00:00".into());
     let (pool, most) = MeasuredPool::new(FairSpillPool::new(limits.memory_bytes as usize));
     let disk = DiskManagerBuilder::default()
@@ -163,10 +169,13 @@ fn session(
         .with_default_features()
         .build();
     datafusion_functions_json::register_all(&mut state).map_err(|error| failure(&error))?;
-    let registered: Arc<dyn datafusion::catalog::CatalogProvider> = Arc::new(catalog.clone());
-    let before = state.catalog_list().register_catalog(CATALOG.into(), registered);
-    debug_assert!(before.is_none(), "a session has one catalog");
+    register(&state, catalog);
     Ok((state, most))
+}
+
+fn register(state: &SessionState, catalog: &Catalog) {
+    let registered: Arc<dyn CatalogProvider> = Arc::new(catalog.clone());
+    let _replaced = state.catalog_list().register_catalog(CATALOG.into(), registered);
 }
 
 fn head(order: &Order, catalog: &Catalog) -> Head {

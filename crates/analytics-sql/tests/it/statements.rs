@@ -51,7 +51,7 @@ fn aggregates_windows_and_nested_values() {
             "SELECT id FROM c WHERE EXISTS (SELECT 1 FROM c AS d WHERE d.total > c.total + 8) ORDER BY 1",
             json!([["o0"]]),
         ),
-        ("VALUES (1, 'a', NULL, true)", json!([[1, "a", null, true]])),
+        ("SELECT 1, 'a', NULL, true", json!([[1, "a", null, true]])),
         (
             "SELECT lines[1], ship FROM c WHERE id = 'o3'",
             json!([[{ "sku": "a", "quantity": 3 }, { "city": "Ulm" }]]),

@@ -46,12 +46,12 @@ fn of_report(report: &TableReport) -> ListedTable {
     }
 }
 
-/// Waits until the tables have everything that was acknowledged before this second. The query's time ends the wait.
+/// Waits until the tables have everything that was acknowledged before this second, and lists them. The query's time ends the wait.
 pub(super) async fn wait_for(
     analytics: Analytics,
     names: Vec<(String, String)>,
     second: u64,
-) -> Result<(), Failure> {
+) -> Result<Vec<ListedTable>, Failure> {
     loop {
         let reports = analytics.reports().await;
         let is_behind = |name: &(String, String)| {
@@ -59,11 +59,13 @@ pub(super) async fn wait_for(
                 reports.iter().find(|report| report.database == name.0 && report.container == name.1);
             // A table that is deleted meanwhile is not found by the statement either.
             report.is_some_and(|report| {
-                report.lag.changes > 0 && report.complete_to.is_none_or(|complete| complete <= second)
+                let is_building = matches!(report.state, TableState::Building { .. });
+                let is_complete = report.complete_to.is_some_and(|complete| complete > second);
+                is_building || (report.lag.changes > 0 && !is_complete)
             })
         };
         if !names.iter().any(is_behind) {
-            return Ok(());
+            return Ok(reports.iter().map(of_report).collect());
         }
         tokio::time::sleep(LOOKS_APART).await;
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use shardlake_testkit::{Client, EMULATOR_KEY, Response, ServerProcess};
 
-use crate::support::on_disk;
+use crate::support::{Started, command, on_disk};
 
 const SQL: &str = "/_shardlake/v1/analytics/sql";
 const QUERIES: &str = "/_shardlake/v1/analytics/queries";
@@ -102,7 +102,7 @@ fn wrong_requests_have_their_status() {
         body[name] = value;
         body
     };
-    rows(&server, "SELECT count(*) FROM customer");
+    let _waited = rows(&server, "SELECT count(*) FROM customer");
     for (body, status, code, words) in [
         (of("SELECT naem FROM customer"), 400, "BadRequest", "name"),
         (of("SELECT 1 FROM Customer"), 400, "BadRequest", "customer"),
@@ -143,8 +143,10 @@ fn callers_have_their_rights() {
     let read_only = "cmVhZC1vbmx5LWtleS1vZi1hLXRlc3Q=";
     std::fs::write(&file, json!({ "primary": EMULATOR_KEY, "primaryReadonly": read_only }).to_string())
         .unwrap();
-    let server = on_disk().argument("--key-file").argument(&file).start();
-    let client = server.client();
+    let data = keys.path().join("data");
+    let mut arguments = command(&["serve", "--listen=127.0.0.1:0", "--log-level=error", "--data-dir"]);
+    let server = Started::new(arguments.arg(&data).arg("--key-file").arg(&file));
+    let client = Client::new(server.address(), EMULATOR_KEY);
     let body = json!({ "query": "SELECT 1" });
     let _read = Client::new(server.address(), read_only).post_json(SQL, &[], &body).expect_status(200);
     let _listed = Client::new(server.address(), read_only).get(QUERIES, &[]).expect_status(200);
