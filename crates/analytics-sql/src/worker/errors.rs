@@ -38,6 +38,13 @@ fn of_root(error: &DataFusionError) -> Failure {
             other => statement(other.to_string()),
         },
         DataFusionError::ResourcesExhausted(message) => needs_too_much(message),
+        // A spill file that passes the limit fails as a write.
+        DataFusionError::IoError(error) if is_of_disk(&error.to_string()) => {
+            needs_too_much(&error.to_string())
+        }
+        DataFusionError::ArrowError(error, _) if is_of_disk(&error.to_string()) => {
+            needs_too_much(&error.to_string())
+        }
         DataFusionError::ParquetError(error) => damaged(error),
         DataFusionError::ArrowError(error, _) => match &**error {
             arrow_schema::ArrowError::ExternalError(source) => match source.downcast_ref::<DataFusionError>()
@@ -87,8 +94,7 @@ fn of_refusal(refusal: &Refusal) -> Failure {
 }
 
 fn needs_too_much(message: &str) -> Failure {
-    let is_of_disk = message.contains("disk space");
-    let (setting, need) = match is_of_disk {
+    let (setting, need) = match is_of_disk(message) {
         true => ("--analytics-sql-spill", "disk for intermediate results"),
         false => ("--analytics-sql-memory", "memory"),
     };
@@ -103,4 +109,8 @@ fn needs_too_much(message: &str) -> Failure {
 
 fn damaged(error: &ParquetError) -> Failure {
     Failure::new(FailureKind::Damaged, format!("the table cannot be read: {error}; rebuild it"))
+}
+
+fn is_of_disk(message: &str) -> bool {
+    message.contains("disk space")
 }
