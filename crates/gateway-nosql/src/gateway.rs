@@ -306,9 +306,9 @@ impl Inner {
         }
         let reply = reply?;
         if let Some((error, members)) = &reply.failure {
-            let mut told = failed(error, members, (activity_id, parts.uri.path()), reply.charge_centi);
-            told.extra.extend(reply.headers);
-            return Ok(told);
+            let mut refusal = failed(error, members, (activity_id, parts.uri.path()), reply.charge_centi);
+            refusal.extra.extend(reply.headers);
+            return Ok(refusal);
         }
         if let Some(source) = reply.source {
             let streamed = Streamed { source, takes_trailers: takes_trailers(&parts.headers) };

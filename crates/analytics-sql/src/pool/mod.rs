@@ -48,7 +48,7 @@ pub struct PoolSettings {
     pub spill_folder: PathBuf,
 }
 
-/// Waits until the tables that a statement names have what the answer must have, and lists the account's tables again.
+/// Waits until the tables that a statement names are as new as the answer must be, and lists the account's tables again.
 pub type Waits =
     Box<dyn FnOnce(Vec<(String, String)>) -> BoxFuture<'static, Result<Vec<ListedTable>, Failure>> + Send>;
 

@@ -19,7 +19,7 @@ use arrow::ArrowReply;
 use csv::CsvReply;
 use json::{JsonLinesReply, JsonReply};
 
-/// The text or bytes of an answer as they grow. What is made is taken out piece by piece.
+/// The text or bytes of an answer as they grow, taken out piece by piece.
 pub(crate) struct Reply {
     form: Form,
     out: Vec<u8>,

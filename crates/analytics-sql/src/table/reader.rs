@@ -121,7 +121,7 @@ impl LocalFile {
 
     fn read(&mut self, range: Range<u64>) -> Result<Bytes, ParquetError> {
         if range.end > self.stored.size || range.start > range.end {
-            return Err(self.damaged("it is shorter than its footer says"));
+            return Err(self.damaged("it is shorter than its footer claims"));
         }
         let mut bytes = vec![0; (range.end - range.start) as usize];
         let read = self.file()?.read_exact_at(&mut bytes, range.start);

@@ -1,6 +1,6 @@
 //! Orders from the socket, answers to it.
 //!
-//! One thread reads the socket, so that a worker whose server is gone, or has dropped it, ends at once, in the middle of a query.
+//! One thread reads the socket, so that a worker ends at once when its server has ended or has dropped it, also in the middle of a query.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -212,9 +212,9 @@ fn files_without_matching_rows_are_not_read() {
 #[test]
 fn a_damaged_file_and_a_missing_version_have_their_errors() {
     let shop = Shop::new([json!({ "id": "a", "pk": "p", "n": 1 })]);
-    let mut gone = shop.query("SELECT * FROM c");
-    gone.as_of = AsOf::Versions(BTreeMap::from([("shop/c".into(), 99)]));
-    assert_eq!(shop.failure(gone).kind, FailureKind::VersionGone);
+    let mut ended = shop.query("SELECT * FROM c");
+    ended.as_of = AsOf::Versions(BTreeMap::from([("shop/c".into(), 99)]));
+    assert_eq!(shop.failure(ended).kind, FailureKind::VersionGone);
     let data = shop.folder.path().join("c").join("g1");
     for file in std::fs::read_dir(&data).unwrap() {
         std::fs::write(file.unwrap().path(), b"no Parquet").unwrap();

@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `service.rs` | requests to queries, failures to errors |
-//! | `tables.rs` | the account's tables for a query; waiting until they have what it asks for |
+//! | `tables.rs` | the account's tables for a query; waiting until they are new enough |
 //! | `stream.rs` | an answer on its way |
 
 mod service;

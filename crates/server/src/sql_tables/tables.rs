@@ -1,4 +1,4 @@
-//! The account's tables for a query, and waiting until they have what it asks for.
+//! The account's tables for a query, and waiting until they are new enough for it.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -70,7 +70,7 @@ fn containers_are_joined_and_answers_have_each_form() {
     assert_eq!(answer["columns"][1], json!({ "name": "n", "type": "long" }));
     assert!(answer["snapshot"]["shop/sales"]["version"].is_u64(), "{answer}");
     assert!(answer["statistics"]["bytesRead"].as_u64() > Some(0), "{answer}");
-    // What the request reads was acknowledged before it.
+    // Everything acknowledged before the request is read.
     let put = json!({ "id": "c9", "name": "late" });
     let _put = server.client().upsert_item("shop", "customer", &json!(["c9"]), &put).expect_status(201);
     assert_eq!(rows(&server, "SELECT count(*) FROM customer"), json!([[7]]));
