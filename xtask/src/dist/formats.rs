@@ -2,7 +2,7 @@
 
 use crate::project;
 
-/// Mark and source in a row such as `| an item | `FORMAT_VERSION: u8 = 2` | `crates/document/src/record.rs` | 2 |`.
+/// Mark and source in a row such as `| an item | `FORMAT_VERSION: u8 = 3` | `crates/document/src/record.rs` | 2, 3 |`.
 fn marked(row: &str) -> Option<(&str, &str)> {
     let mut cells = row.strip_prefix("| ")?.split(" | ").skip(1);
     let mut code = || cells.next()?.strip_prefix('`')?.strip_suffix('`');
