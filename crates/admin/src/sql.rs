@@ -147,7 +147,7 @@ pub(crate) async fn serve(call: &OperatorCall<'_>, target: &SqlTarget) -> Result
     call.address.only_parameter("")?;
     let service = match call.sql {
         Some(service) => service,
-        None => return Err(absent(call).await),
+        None => return Err(not_in_build(call).await),
     };
     match (target, call.method.as_str()) {
         (SqlTarget::Statement, "POST") => run(call, service).await,
@@ -161,7 +161,7 @@ pub(crate) async fn serve(call: &OperatorCall<'_>, target: &SqlTarget) -> Result
 }
 
 /// The refusal of a build without SQL.
-async fn absent(call: &OperatorCall<'_>) -> Error {
+async fn not_in_build(call: &OperatorCall<'_>) -> Error {
     let reports = match call.analytics {
         Some(analytics) => analytics.reports().await,
         None => Vec::new(),

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)] // a part of the tests
 
 #[path = "../tests/it/fixture.rs"]
-mod fixture;
+pub mod fixture;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

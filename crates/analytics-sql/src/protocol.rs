@@ -147,6 +147,11 @@ impl Failure {
         Failure { kind, message: message.into(), line: None, column: None, hint: None }
     }
 
+    /// An answer that cannot be written.
+    pub(crate) fn of_answer(error: impl std::fmt::Display) -> Failure {
+        Failure::new(FailureKind::Internal, format!("the answer cannot be written: {error}"))
+    }
+
     pub fn at(self, line: u64, column: u64) -> Failure {
         Failure { line: Some(line), column: Some(column), ..self }
     }

@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http::header::{ACCEPT, TE};
+use http::header::ACCEPT;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{Method, Request, Response};
 use hyper::body::Body;
-use serde_json::Value;
 use shardlake_account::{Account, ContainerHandle};
 use shardlake_admin::{Address, CallerAccess, OperatorCall, TokenAccess};
 use shardlake_hybrid_row::is_hybrid_row;
@@ -25,27 +24,27 @@ use tracing::{Instrument, Span};
 use crate::access::{self, Asked};
 use crate::activity_ids::ActivityIds;
 use crate::addresses::{self, AddressQuery};
-use crate::answer_body::{AnswerBody, Streamed, Text};
+use crate::answer_body::AnswerBody;
 use crate::audit::{self, Audited};
 use crate::auth::{Caller, Keyring};
 use crate::body::WholeBody;
 use crate::call::Call;
 use crate::connection_mode::ConnectionMode;
-use crate::errors::{self, Failure};
+use crate::errors::Failure;
 use crate::formats::{AnswerFormat, in_format, without_links};
-use crate::header_names::{RETRY_AFTER, SUBSTATUS};
 use crate::header_text::Echo;
 use crate::headers::{RequestHeaders, flag};
 use crate::message_space::{AnswerHold, ConnectionSpace};
 use crate::operation_name::{OperationName, OperationSeen};
+use crate::operator_reply::failed;
 use crate::reply::{Renderer, Reply};
 use crate::router::{DISTRIBUTED_TRANSACTIONS, FeedOperation, Operation, Path, ResourceOperation, Route};
 use crate::settings::{GatewaySettings, Scheme};
 use crate::slow_log::{Ended, SlowLog};
 use crate::{
     account_document, batch, body, change_feed, conflicts, containers, databases, feed, items, offers,
-    partition_key_delete, permissions, pkranges, query, query_plan, script_execute, scripts, session,
-    triggers, unsupported, users,
+    operator_reply, partition_key_delete, permissions, pkranges, query, query_plan, script_execute, scripts,
+    session, triggers, unsupported, users,
 };
 
 /// Where a request came in.
@@ -305,18 +304,7 @@ impl Inner {
             audited.log_admin(reply.as_ref());
         }
         let reply = reply?;
-        if let Some((error, members)) = &reply.failure {
-            let mut refusal = failed(error, members, (activity_id, parts.uri.path()), reply.charge_centi);
-            refusal.extra.extend(reply.headers);
-            return Ok(refusal);
-        }
-        if let Some(source) = reply.source {
-            let streamed = Streamed { source, takes_trailers: takes_trailers(&parts.headers) };
-            return Ok(Reply::streamed(reply.status, reply.media_type, streamed, reply.headers));
-        }
-        let Some(body) = reply.body else { return Ok(Reply::empty(reply.status, reply.charge_centi)) };
-        let told = Reply::json(reply.status, reply.charge_centi, Text::of_pieces(body));
-        Ok(if reply.is_bytes { told.of_bytes() } else { told })
+        Ok(operator_reply::of(reply, (activity_id, parts.uri.path()), &parts.headers))
     }
 
     /// The record of a request that may change a definition, before it is carried out.
@@ -415,37 +403,6 @@ impl Inner {
             priority: headers.priority()?,
         })
     }
-}
-
-/// The usual error, with further `members`.
-fn failed(error: &Error, members: &Value, (activity_id, path): (Guid, &str), charge_centi: u64) -> Reply {
-    let shape = errors::shape(error.kind());
-    let mut body = errors::body(error, activity_id, path);
-    if let Ok(Value::Object(mut usual)) = serde_json::from_slice(&body)
-        && let Value::Object(members) = members
-    {
-        usual.extend(members.clone());
-        body = Value::Object(usual).to_string().into_bytes();
-    }
-    let reply = Reply::json(shape.status, charge_centi, body);
-    let reply = match shape.substatus {
-        0 => reply,
-        number => reply.with_header(SUBSTATUS.clone(), HeaderValue::from(number)),
-    };
-    let Some(milliseconds) = error.retry_after_ms() else { return reply };
-    let reply = reply.with_header(RETRY_AFTER.clone(), HeaderValue::from(milliseconds));
-    match shape.status {
-        StatusCode::SERVICE_UNAVAILABLE => {
-            reply.with_header(http::header::RETRY_AFTER, HeaderValue::from(milliseconds.div_ceil(1000)))
-        }
-        _ => reply,
-    }
-}
-
-/// Whether the client reads headers behind a body that is sent in chunks; HTTP/2 always has them.
-fn takes_trailers(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(TE).iter().filter_map(|value| value.to_str().ok());
-    accepted.flat_map(|value| value.split(',')).any(|coding| coding.trim().eq_ignore_ascii_case("trailers"))
 }
 
 /// The caller, as a type of the operator's interface.

@@ -56,6 +56,7 @@ mod message_space;
 mod metadata_query;
 mod offers;
 mod operation_name;
+mod operator_reply;
 mod partition_key_delete;
 mod patch;
 mod permissions;

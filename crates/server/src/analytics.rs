@@ -35,13 +35,19 @@ impl Stores {
     }
 }
 
+/// The stores, and SQL over them in builds that have it.
+pub struct Tables {
+    pub analytics: Analytics,
+    pub sql: Option<Arc<dyn SqlService>>,
+}
+
 /// Follows the account's containers from now on.
 pub async fn start(
     config: &Config,
     account: &Account,
     metrics: &Metrics,
     in_store: Option<Root>,
-) -> Result<Analytics, String> {
+) -> Result<Tables, String> {
     let options = config.analytics.options(config.data_dir.as_deref(), in_store);
     if let Some(options) = options.as_ref().filter(|_| config.analytics.may_be_shared()) {
         claim(account, options.root.clone()).await?;
@@ -49,7 +55,8 @@ pub async fn start(
     let analytics = Analytics::start(account.definitions().clone(), options)
         .map_err(|error| format!("the analytical stores do not start: {error}"))?;
     metrics.show_analytics(analytics.clone());
-    Ok(analytics)
+    let sql = sql(config, &analytics, metrics);
+    Ok(Tables { analytics, sql })
 }
 
 /// Makes sure that no other account has its tables there.
@@ -68,13 +75,13 @@ async fn claim(_account: &Account, _root: Root) -> Result<(), String> {
 
 /// SQL over the tables, in builds that have it.
 #[cfg(feature = "analytics-sql")]
-pub fn sql(config: &Config, analytics: &Analytics, metrics: &Metrics) -> Option<Arc<dyn SqlService>> {
+fn sql(config: &Config, analytics: &Analytics, metrics: &Metrics) -> Option<Arc<dyn SqlService>> {
     let service = crate::sql_tables::service(config, analytics);
     metrics.show_sql(service.pool().clone());
     Some(Arc::new(service))
 }
 
 #[cfg(not(feature = "analytics-sql"))]
-pub fn sql(_config: &Config, _analytics: &Analytics, _metrics: &Metrics) -> Option<Arc<dyn SqlService>> {
+fn sql(_config: &Config, _analytics: &Analytics, _metrics: &Metrics) -> Option<Arc<dyn SqlService>> {
     None
 }

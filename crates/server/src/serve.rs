@@ -17,8 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_account::{Account, AccountOptions, Enforcement, Shards};
-use shardlake_admin::{Installation, LogRing, SqlService};
-use shardlake_analytics::Analytics;
+use shardlake_admin::{Installation, LogRing};
 use shardlake_gateway_mongo::MongoGateway;
 use shardlake_gateway_nosql::{Gateway, GatewaySettings, MessageSpace};
 use shardlake_model::Limits;
@@ -29,7 +28,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-use crate::analytics::{self, Stores};
+use crate::analytics::{self, Stores, Tables};
 use crate::backup_metrics;
 use crate::config::{Config, Demo};
 use crate::connections::Connections;
@@ -136,8 +135,7 @@ pub async fn serve(
     let served_keys = Arc::new(ServedKeys::new(&keys, config.store.is_some(), random.clone()));
     let installation = Arc::new(installation(&config, &tls, &clock, (log, served_keys.clone())));
     let tables = analytics::start(&config, &account, &front.metrics, tables).await?;
-    let sql = analytics::sql(&config, &tables, &front.metrics);
-    let gateway = gateway(&config, &account, keys.accepted(), (installation.clone(), tables, sql))?;
+    let gateway = gateway(&config, &account, keys.accepted(), (installation.clone(), tables))?;
     front.open(served_keys.serve(gateway, mongo_gateway));
     backup_metrics::recall(&account, backup_metrics::path(&config).as_deref());
     spawn_recorders(&config, &account, (&installation, &front), &clock);
@@ -215,7 +213,7 @@ fn gateway(
     config: &Config,
     account: &Account,
     keys: Vec<AccountKey>,
-    (installation, tables, sql): (Arc<Installation>, Analytics, Option<Arc<dyn SqlService>>),
+    (installation, tables): (Arc<Installation>, Tables),
 ) -> Result<Gateway, String> {
     let account_id = config.emulator.as_ref().map(|_| emulator::ACCOUNT_ID.to_owned());
     let account_id = account_id.unwrap_or_else(|| GatewaySettings::default().account_id);
@@ -229,8 +227,8 @@ fn gateway(
         is_account_public: config.emulator.is_some(),
         account_id,
         installation: Some(installation),
-        analytics: Some(tables),
-        sql,
+        analytics: Some(tables.analytics),
+        sql: tables.sql,
         ..GatewaySettings::default()
     };
     Gateway::new(account.clone(), settings).map_err(|error| error.to_string())

@@ -3,16 +3,16 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use bytes::Bytes;
+use shardlake_stdx::Clock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
 use super::process::{SpillFolder, Worker};
+use super::query::{Piece, Query, State, Waiting, Waits};
 use super::running::Listed;
-use super::{Piece, Query, State, Waiting};
 use crate::protocol::{Failure, FailureKind, HEADER_BYTES, Head, Message, Order, Statistics, header_parts};
 
 type Began = oneshot::Sender<Result<Head, Failure>>;
@@ -24,7 +24,7 @@ pub(super) async fn conduct(
     began: Began,
     pieces: mpsc::Sender<Piece>,
 ) {
-    let started = Instant::now();
+    let started = Clock::System.elapsed();
     let time = query.time;
     let mut began = Some(began);
     let outcome = tokio::select! {
@@ -37,7 +37,7 @@ pub(super) async fn conduct(
         )),
     };
     drop(listed);
-    state.figures.ended(outcome.as_ref(), started.elapsed());
+    state.figures.ended(outcome.as_ref(), Clock::System.elapsed().saturating_sub(started));
     match (outcome, began) {
         (Ok(statistics), _) => drop(pieces.send(Piece::End(statistics)).await),
         (Err(failure), Some(began)) => drop(began.send(Err(failure))),
@@ -98,7 +98,7 @@ fn order_of(state: &State, query: Query, waits_for_tables: bool, spill_folder: &
 async fn converse(
     worker: &Worker,
     order: &Order,
-    mut waits: Option<super::Waits>,
+    mut waits: Option<Waits>,
     (began, pieces): (&mut Option<Began>, &mpsc::Sender<Piece>),
 ) -> io::Result<Ended> {
     let mut stream = BufReader::new(worker.stream()?);

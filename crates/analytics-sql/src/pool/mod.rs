@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `process.rs` | worker processes: started, kept, killed |
 //! | `conduct.rs` | one query from its queue to its end |
+//! | `query.rs` | queries, and the state that they share |
 //! | `running.rs` | queries that wait or run, for lists and cancelling |
 //! | `figures.rs` | counts of queries for metrics |
 //!
@@ -13,62 +14,26 @@
 mod conduct;
 mod figures;
 mod process;
+mod query;
 mod running;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use bytes::Bytes;
-use futures::future::BoxFuture;
-use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::gate;
-use crate::protocol::{Failure, FailureKind, Format, Head, Limits, Statistics};
-use crate::table::{AsOf, ListedTable};
+use crate::protocol::{Failure, FailureKind, Head, Limits};
 pub use figures::{Figures, OUTCOMES};
 pub use process::WorkerProgram;
 use process::Workers;
+pub use query::{Piece, PoolSettings, Query, Waits};
+use query::{State, Waiting};
 use running::Running;
 pub use running::RunningQuery;
 
 /// Pieces of an answer that wait for their client.
 const PIECES_AHEAD: usize = 4;
-
-#[derive(Debug, Clone)]
-pub struct PoolSettings {
-    pub worker: WorkerProgram,
-    pub workers_max: usize,
-    /// Queries that wait for a worker; further ones are refused.
-    pub waiting_max: usize,
-    pub limits: Limits,
-    /// Folder of spill files, which is this pool's alone: it is emptied at the start.
-    pub spill_folder: PathBuf,
-}
-
-/// Waits until the tables that a statement names are as new as the answer must be, and lists the account's tables again.
-pub type Waits =
-    Box<dyn FnOnce(Vec<(String, String)>) -> BoxFuture<'static, Result<Vec<ListedTable>, Failure>> + Send>;
-
-/// A statement to run.
-pub struct Query {
-    /// Names the query to clients; unique.
-    pub id: String,
-    pub statement: String,
-    pub parameters: Map<String, Value>,
-    pub database: Option<String>,
-    pub tables: Vec<ListedTable>,
-    pub as_of: AsOf,
-    pub format: Format,
-    pub bigints_as_text: bool,
-    /// Seconds since 1970.
-    pub now: i64,
-    pub waits: Option<Waits>,
-    /// From the request to the last byte, waiting included.
-    pub time: Duration,
-}
 
 /// The answer of a query. Dropping it ends the query.
 #[derive(Debug)]
@@ -77,26 +42,9 @@ pub struct Answer {
     pieces: mpsc::Receiver<Piece>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
-    Data(Bytes),
-    End(Statistics),
-    Failed(Failure),
-}
-
 /// Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Pool(Arc<State>);
-
-#[derive(Debug)]
-struct State {
-    settings: PoolSettings,
-    workers: Workers,
-    permits: Semaphore,
-    waiting: AtomicUsize,
-    running: Running,
-    figures: Figures,
-}
 
 impl Pool {
     pub fn new(settings: PoolSettings) -> Pool {
@@ -162,22 +110,5 @@ impl Answer {
 
     pub fn poll_next(&mut self, context: &mut std::task::Context<'_>) -> std::task::Poll<Option<Piece>> {
         self.pieces.poll_recv(context)
-    }
-}
-
-/// A query that waits for a worker.
-struct Waiting(Arc<State>);
-
-impl Waiting {
-    fn enter(state: &Arc<State>) -> Waiting {
-        state.waiting.fetch_add(1, Ordering::Relaxed);
-        Waiting(state.clone())
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        let before = self.0.waiting.fetch_sub(1, Ordering::Relaxed);
-        debug_assert!(before > 0, "each waiting query is counted");
     }
 }

@@ -9,7 +9,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use shardlake_stdx::Clock;
 
 use crate::protocol::{Failure, FailureKind};
 
@@ -43,7 +45,7 @@ pub(super) struct Worker {
     /// Folder of the query's spill files.
     spill: Option<SpillFolder>,
     queries: u32,
-    idle_since: Instant,
+    idle_since: Duration,
 }
 
 impl Workers {
@@ -85,7 +87,7 @@ impl Workers {
             .stderr(Stdio::null())
             .spawn()?;
         let process = Some(process);
-        Ok(Worker { stream: ours, process, spill: None, queries: 0, idle_since: Instant::now() })
+        Ok(Worker { stream: ours, process, spill: None, queries: 0, idle_since: Clock::System.elapsed() })
     }
 
     /// Keeps a worker whose query has ended.
@@ -95,14 +97,14 @@ impl Workers {
         if worker.queries >= QUERIES_MAX {
             return;
         }
-        worker.idle_since = Instant::now();
+        worker.idle_since = Clock::System.elapsed();
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
         let idle = Arc::downgrade(&self.idle);
         tokio::spawn(async move {
             tokio::time::sleep(IDLE_MAX).await;
             let Some(idle) = idle.upgrade() else { return };
             let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
-            idle.retain(|worker| worker.idle_since.elapsed() < IDLE_MAX);
+            idle.retain(|worker| Clock::System.elapsed().saturating_sub(worker.idle_since) < IDLE_MAX);
         });
     }
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use shardlake_stdx::Clock;
 use tokio::sync::Notify;
 
 /// A query that waits or runs.
@@ -24,7 +25,7 @@ pub(super) struct Running(Arc<Mutex<BTreeMap<String, Entry>>>);
 struct Entry {
     template: String,
     database: Option<String>,
-    since: Instant,
+    since: Duration,
     has_worker: bool,
     cancelled: Arc<Notify>,
 }
@@ -44,7 +45,7 @@ impl Running {
 
     pub fn enter(&self, id: &str, template: String, database: Option<String>) -> Listed {
         let cancelled = Arc::new(Notify::new());
-        let since = Instant::now();
+        let since = Clock::System.elapsed();
         let entry = Entry { template, database, since, has_worker: false, cancelled: cancelled.clone() };
         let before = self.entries().insert(id.to_owned(), entry);
         debug_assert!(before.is_none(), "ids are unique");
@@ -57,7 +58,7 @@ impl Running {
             id: id.clone(),
             template: entry.template.clone(),
             database: entry.database.clone(),
-            age: entry.since.elapsed(),
+            age: Clock::System.elapsed().saturating_sub(entry.since),
             has_worker: entry.has_worker,
         });
         let mut listed: Vec<RunningQuery> = listed.collect();

@@ -12,7 +12,6 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde_json::{Value, json};
 
-use super::internal;
 use crate::protocol::{Failure, Statistics};
 
 pub(super) struct JsonReply {
@@ -173,8 +172,8 @@ fn write_elements(out: &mut Vec<u8>, elements: &ArrayRef, bigints_as_text: bool)
 /// Dates, times, intervals, bytes and whatever else has a text only.
 fn displayed(column: &dyn Array, row: usize) -> Result<String, Failure> {
     let options = FormatOptions::default();
-    let formatter = ArrayFormatter::try_new(column, &options).map_err(internal)?;
-    formatter.value(row).try_to_string().map_err(internal)
+    let formatter = ArrayFormatter::try_new(column, &options).map_err(Failure::of_answer)?;
+    formatter.value(row).try_to_string().map_err(Failure::of_answer)
 }
 
 fn put(out: &mut Vec<u8>, number: impl std::fmt::Display) {

@@ -32,7 +32,7 @@ enum Form {
     Json(JsonReply),
     JsonLines(JsonLinesReply),
     Csv(CsvReply),
-    Arrow(ArrowReply),
+    Arrow(Box<ArrowReply>),
 }
 
 impl Reply {
@@ -47,7 +47,9 @@ impl Reply {
             Format::Json => Form::Json(JsonReply::begin(&mut out, schema, bigints_as_text)),
             Format::JsonLines => Form::JsonLines(JsonLinesReply::new(schema, bigints_as_text)),
             Format::Csv => Form::Csv(CsvReply::begin(&mut out, schema)),
-            Format::ArrowStream => Form::Arrow(ArrowReply::begin(&mut out, schema).map_err(internal)?),
+            Format::ArrowStream => {
+                Form::Arrow(Box::new(ArrowReply::begin(&mut out, schema).map_err(Failure::of_answer)?))
+            }
         };
         let limits = (format != Format::ArrowStream).then_some((limits.rows, limits.answer_bytes));
         Ok(Reply { form, out, rows: 0, bytes: 0, limits })
@@ -63,7 +65,7 @@ impl Reply {
             Form::Json(reply) => reply.push(&mut self.out, batch)?,
             Form::JsonLines(reply) => reply.push(&mut self.out, batch)?,
             Form::Csv(reply) => reply.push(&mut self.out, batch)?,
-            Form::Arrow(reply) => reply.push(&mut self.out, batch).map_err(internal)?,
+            Form::Arrow(reply) => reply.push(&mut self.out, batch).map_err(Failure::of_answer)?,
         }
         let Some((rows_max, bytes_max)) = self.limits else { return Ok(()) };
         if self.rows > rows_max || self.bytes + self.out.len() as u64 > bytes_max {
@@ -91,12 +93,8 @@ impl Reply {
         match &mut self.form {
             Form::Json(_) => JsonReply::finish(&mut self.out, snapshot, statistics),
             Form::JsonLines(_) | Form::Csv(_) => {}
-            Form::Arrow(reply) => reply.finish(&mut self.out).map_err(internal)?,
+            Form::Arrow(reply) => reply.finish(&mut self.out).map_err(Failure::of_answer)?,
         }
         Ok(())
     }
-}
-
-fn internal(error: impl std::fmt::Display) -> Failure {
-    Failure::new(FailureKind::Internal, format!("the answer cannot be written: {error}"))
 }

@@ -6,7 +6,6 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
-use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use datafusion::catalog::CatalogProvider;
@@ -20,6 +19,7 @@ use datafusion::prelude::{DataFrame, SessionConfig};
 use futures::StreamExt;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
+use shardlake_stdx::Clock;
 
 use super::errors::failure;
 use super::memory::MeasuredPool;
@@ -56,7 +56,7 @@ fn lost(error: io::Error) -> Failure {
 }
 
 pub(super) fn run(order: &Order, footers: &Footers, wire: &mut Wire) -> Result<Statistics, Failure> {
-    let (started, began) = (Instant::now(), cpu_ms());
+    let (started, began) = (Clock::System.elapsed(), cpu_ms());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(order.limits.threads.max(1))
         .thread_stack_size(16 << 20)
@@ -107,7 +107,7 @@ pub(super) fn run(order: &Order, footers: &Footers, wire: &mut Wire) -> Result<S
             memory_bytes: most.load(Ordering::Relaxed) as u64,
             spilled_bytes: spilled(&*plan) as u64,
             cpu_ms: cpu_ms().saturating_sub(began),
-            elapsed_ms: started.elapsed().as_millis() as u64,
+            elapsed_ms: Clock::System.elapsed().saturating_sub(started).as_millis() as u64,
         };
         reply.finish(&snapshot(&catalog), &statistics)?;
         send_made(&mut reply, wire)?;

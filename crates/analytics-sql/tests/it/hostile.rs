@@ -123,6 +123,6 @@ fn statements_without_end_are_ended_by_a_limit() {
     let spilled = || std::fs::read_dir(shop.folder.path().join("spill")).map_or(0, |entries| entries.count());
     // Killed workers are reaped, and their files deleted.
     while workers(shop.folder.path()) > 0 || spilled() > 0 {
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::yield_now();
     }
 }

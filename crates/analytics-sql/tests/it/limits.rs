@@ -22,7 +22,7 @@ fn limited(shop: &Shop, limits: Limits) -> Pool {
 fn settled(shop: &Shop, workers_max: usize) {
     let files = || std::fs::read_dir(shop.folder.path().join("spill")).map_or(0, |entries| entries.count());
     while files() > 0 || workers(shop.folder.path()) > workers_max {
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::yield_now();
     }
 }
 
@@ -49,7 +49,7 @@ fn a_query_that_is_cancelled_or_whose_client_leaves_ends() {
         loop {
             tokio::select! {
                 ended = &mut ran => panic!("{ended:?}"),
-                () = tokio::time::sleep(Duration::from_millis(5)) => {}
+                () = tokio::task::yield_now() => {}
             }
             let running = pool.running();
             if running.iter().any(|query| query.has_worker) {
@@ -89,7 +89,7 @@ fn more_queries_than_may_wait_are_refused() {
         let mut first = Box::pin(pool.run(query(ENDLESS, &shop.tables)));
         while !pool.running().iter().any(|query| query.has_worker) {
             assert!(futures::poll!(first.as_mut()).is_pending());
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            tokio::task::yield_now().await;
         }
         let mut second = Box::pin(pool.run(query("SELECT 1", &shop.tables)));
         assert!(futures::poll!(second.as_mut()).is_pending());
@@ -145,7 +145,7 @@ fn answers_in_texts_are_bounded_and_arrow_is_not() {
 fn an_answer_waits_for_its_tables() {
     let shop = shop();
     let mut waiting = shop.query("SELECT count(*) FROM c");
-    let (named, names) = std::sync::mpsc::channel();
+    let (named, names) = std::sync::mpsc::sync_channel(1);
     let now = shop.tables.clone();
     waiting.tables[0].refusal = Some(Refusal::NotReady("not yet".into()));
     waiting.waits = Some(Box::new(move |tables| {

@@ -1,7 +1,6 @@
 //! SQL over analytical tables at the wire: answers in each form, refusals, limits, cancelling, and workers that are killed.
 
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use shardlake_testkit::{Client, EMULATOR_KEY, Response, ServerProcess};
@@ -182,7 +181,7 @@ fn a_query_is_listed_and_cancelled() {
         let id = loop {
             let queries = server.client().get(QUERIES, &[]).expect_status(200).json();
             let Some(query) = queries["queries"].get(0).filter(|query| query["state"] == "running") else {
-                std::thread::sleep(Duration::from_millis(10));
+                std::thread::yield_now();
                 continue;
             };
             assert!(!query["template"].as_str().unwrap().contains("1000000"), "{query}");
@@ -207,7 +206,7 @@ fn a_worker_that_is_killed_is_replaced() {
             queries["queries"][0]["state"] == "running"
         };
         while !running() {
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::yield_now();
         }
         let worker = workers(&server);
         assert_eq!(worker.len(), 1);
@@ -223,7 +222,7 @@ fn a_worker_that_is_killed_is_replaced() {
     let mut server = server;
     server.kill();
     while before.iter().any(|worker| std::path::Path::new(&format!("/proc/{worker}")).exists()) {
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::yield_now();
     }
 }
 

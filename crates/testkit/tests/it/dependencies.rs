@@ -30,6 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("script", &["model", "document", "partition"]),
     ("analytical-table", &["model", "document"]),
     ("analytics-dialect", &[]),
+    ("analytics-sql", &["analytical-table", "analytics-dialect"]),
     ("advisor", &["model", "document", "routing", "charge", "sql", "index", "heat"]),
     ("catalog", &["model", "routing", "storage"]),
     ("capacity", &[]),

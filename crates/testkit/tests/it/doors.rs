@@ -43,6 +43,13 @@ const JSON_LIBRARY: &[&str] = &[
     "crates/analytical-table/src/table/stats.rs",
     // The names of tables, for people.
     "crates/analytics/src/follower/names_file.rs",
+    "crates/analytics-sql/src/pool/query.rs",
+    "crates/analytics-sql/src/protocol.rs",
+    "crates/analytics-sql/src/reply/json.rs",
+    "crates/analytics-sql/src/reply/mod.rs",
+    "crates/analytics-sql/src/table/bounds.rs",
+    "crates/analytics-sql/src/worker/run.rs",
+    "crates/analytics-sql/src/worker/values.rs",
 ];
 
 /// Production code below the front ends.
