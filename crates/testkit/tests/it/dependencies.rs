@@ -161,6 +161,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "lease",
             "account",
             "analytics",
+            "analytics-sql",
             "gateway-direct",
             "gateway-nosql",
             "gateway-mongo",
