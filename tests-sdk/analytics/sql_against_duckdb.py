@@ -14,6 +14,7 @@ import hashlib
 import hmac
 import json
 import math
+import pathlib
 import random
 import resource
 import statistics
@@ -136,6 +137,17 @@ def write_all(server, items):
         thread.join()
 
 
+def connected():
+    import duckdb
+    import duckdb_extension_delta
+
+    folder = pathlib.Path(duckdb_extension_delta.__file__).parent
+    extension = next(folder.rglob("*.duckdb_extension"))
+    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+    connection.execute(f"LOAD '{extension}'")
+    return connection
+
+
 def same(ours, theirs):
     if isinstance(ours, float) or isinstance(theirs, float):
         return math.isclose(float(ours), float(theirs), rel_tol=1e-12)
@@ -151,13 +163,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--updates", action="store_true")
     asked = parser.parse_args()
-    from readers import DuckDb
-
     server = Server(asked.endpoint)
     load(server, asked.customers, asked.events, asked.updates)
     for table in TABLES:
         server.sql(f"SELECT count(*) FROM {table}", atLeast="now")
-    duckdb = DuckDb().connection
+    duckdb = connected()
     duckdb.execute("SET threads = 2")
     wrong, ratios = 0, []
     print(f"1..{len(QUERIES)}")
