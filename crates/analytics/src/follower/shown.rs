@@ -1,9 +1,6 @@
 //! The newest version of a table in reports.
 
-use std::sync::Arc;
-
 use shardlake_analytical_table::log::Place;
-use shardlake_analytical_table::store::LocalStore;
 use shardlake_analytical_table::table::{Table, TableReader};
 
 use super::tracked::Tracked;
@@ -33,15 +30,17 @@ pub fn show(status: &Status, serving: Option<&Table>, building: Option<&Table>) 
 
 /// Shows a table that was paused or closed before the server started: readers still see its last version.
 pub fn show_left(tracked: &Tracked, options: &AnalyticsOptions) {
-    if tracked.status.live().location.is_some() || !folders::is_known(options, &tracked.record) {
+    let is_known = folders::is_known(options, &tracked.record).unwrap_or(false);
+    if tracked.status.live().location.is_some() || !is_known {
         return;
     }
-    let folder = folders::folder(options, &tracked.names);
-    if !folder.join("_delta_log").is_dir() {
+    // Opening a directory would make it.
+    let directory = options.root.directory().map(|root| root.join(&tracked.folder));
+    if directory.is_some_and(|directory| !directory.join("_delta_log").is_dir()) {
         return;
     }
-    let opened = LocalStore::open(&folder).map_err(Into::into);
-    let reader = match opened.and_then(|store| TableReader::open(Arc::new(store))) {
+    let opened = options.root.folder(&tracked.folder).map_err(Into::into);
+    let reader = match opened.and_then(TableReader::open) {
         Ok(Some(reader)) if reader.version().info.container == tracked.rid.to_string() => reader,
         Ok(_) => return,
         Err(error) => {
@@ -51,7 +50,7 @@ pub fn show_left(tracked: &Tracked, options: &AnalyticsOptions) {
     };
     let version = reader.version();
     let mut live = tracked.status.live();
-    live.location = Some(folder.display().to_string());
+    live.location = Some(options.root.address(&tracked.folder));
     live.figures = TableFigures {
         version: Some(version.number),
         generation: version.info.generation,

@@ -114,5 +114,5 @@ async fn a_server_without_sql_over_tables_refuses_it_by_name() {
     let server = server(ON).await;
     let query = json!({ "query": "SELECT * FROM c", "database": "db" });
     let refused = server.post("/_shardlake/v1/analytics/sql").json(query).send().await.expect(501);
-    assert!(refused.text().contains("analytics-sql"), "{}", refused.text());
+    assert!(refused.text.contains("analytics-sql"), "{}", refused.text);
 }
