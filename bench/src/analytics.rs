@@ -24,13 +24,17 @@ const LOADED: u64 = 20_000;
 const ITEMS_PER_KEY: u64 = 100;
 const CONNECTIONS: u64 = 8;
 const READS_PER_SECOND: u64 = 500;
+/// Request units per second of a container: some 10 partitions. More of them than the load needs would only make more files.
+const THROUGHPUT: &str = "60000";
 /// Time limit of a table that is to become level.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub fn run(options: &AnalyticsOptions) -> Outcome {
     let machine = report::machine();
     let directory = tempfile::TempDir::with_prefix("shardlake-bench-")?;
-    let server = ServerOptions::new(&options.server).data_dir(directory.path().join("data")).try_start()?;
+    // The machine is the limit, and not a budget.
+    let started = ServerOptions::new(&options.server).argument("--throughput").argument("unlimited");
+    let server = started.data_dir(directory.path().join("data")).try_start()?;
     let bench = Bench { server, signer: Signer::new(EMULATOR_KEY) };
     let _ = bench.server.client().create_database(DATABASE).expect_status(201);
     let mut text = format!(
@@ -65,7 +69,7 @@ impl Bench {
         if is_followed {
             definition["analyticalStorageTtl"] = (-1).into();
         }
-        let throughput = [("x-ms-offer-throughput", "1000000")];
+        let throughput = [("x-ms-offer-throughput", THROUGHPUT)];
         let _ =
             self.server.client().create_container_of(DATABASE, &definition, &throughput).expect_status(201);
     }
