@@ -202,7 +202,8 @@ mod tests {
             |times| PacedWork::begin(vec![shard.clone()], 1).on_its_own_thread().resting_at_most(times);
         let (usual, slow) = (Duration::from_micros(300), Duration::from_millis(50));
         let piece = Duration::from_millis(10);
-        let mut now = Clock::System.elapsed();
+        // Later than the clock that the work begins at.
+        let mut now = Duration::from_secs(1_000_000_000);
         let patient = work(9);
         for _ in 0..1000 {
             now += Duration::from_millis(25);

@@ -60,8 +60,7 @@ use tokio::runtime::Handle;
 use crate::State;
 use names_file::NamesFile;
 use paced::Pace;
-use rewrite::Rewrites;
-use step::Server;
+use step::{Rewrites, Server};
 use table::Follower;
 
 /// Between two looks at containers whose changes no wake announces.

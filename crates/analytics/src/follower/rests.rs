@@ -1,7 +1,7 @@
 //! Rests between the pieces of a step, so that requests have the machine first.
 //!
-//! Each piece of work is some milliseconds long. The rest after it follows from what clients feel (the storage's background
-//! pace), within these bounds:
+//! Each piece of work is some milliseconds long. The rest after it follows from the latency of clients' writes (the storage's
+//! background pace), within these bounds:
 //!
 //! | | share of the thread's time |
 //! |---|---|

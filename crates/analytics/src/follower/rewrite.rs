@@ -10,35 +10,10 @@ use std::time::Duration;
 
 use shardlake_analytical_table::error::TableError;
 use shardlake_analytical_table::table::{Compacted, CompactionJob, Table, Widened, WideningJob};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::rests::Rests;
 use super::step::Step;
-
-/// How many are under way at a time, over all tables. Each holds the rows of up to 128 MB of files.
-const AT_A_TIME: usize = 1;
-
-/// Bounds the rewrites of all tables. Clones are the same bound.
-#[derive(Debug, Clone)]
-pub struct Rewrites(Arc<Semaphore>);
-
-impl Default for Rewrites {
-    fn default() -> Rewrites {
-        Rewrites(Arc::new(Semaphore::new(AT_A_TIME)))
-    }
-}
-
-impl Rewrites {
-    /// Whether one more may begin.
-    pub fn are_free(&self) -> bool {
-        self.0.available_permits() > 0
-    }
-
-    /// The right to one, until it is dropped.
-    pub fn try_begin(&self) -> Option<OwnedSemaphorePermit> {
-        self.0.clone().try_acquire_owned().ok()
-    }
-}
 
 pub enum Job {
     Compaction(CompactionJob),
@@ -80,6 +55,8 @@ pub struct Rewrite {
 
 impl Rewrite {
     pub fn start(step: &Step<'_>, permit: OwnedSemaphorePermit, job: Job) -> std::io::Result<Rewrite> {
+        let is_empty = matches!(&job, Job::Compaction(job) if job.inputs().is_empty());
+        assert!(!is_empty, "a compaction has files");
         let (files, bytes) = match &job {
             Job::Compaction(job) => {
                 (job.inputs().len(), job.inputs().iter().map(|file| file.size).sum::<u64>())

@@ -7,10 +7,10 @@ use shardlake_analytical_table::error::TableError;
 use shardlake_model::{Error, ErrorKind, Result as AccountResult};
 use shardlake_router::{ContainerEntry, Serving};
 use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::paced::Pace;
 use super::rests::Rests;
-use super::rewrite::Rewrites;
 use super::rows::RowsError;
 use crate::AnalyticsOptions;
 
@@ -30,6 +30,31 @@ impl Server {
     ) -> AccountResult<T> {
         let done = self.runtime.spawn(work).await;
         done.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unavailable, "the server stops")))
+    }
+}
+
+/// Rewrites that are under way at a time, over all tables. Each holds the rows of up to 128 MB of files.
+const AT_A_TIME: usize = 1;
+
+/// Bounds the rewrites of all tables. Clones are the same bound.
+#[derive(Debug, Clone)]
+pub struct Rewrites(Arc<Semaphore>);
+
+impl Default for Rewrites {
+    fn default() -> Rewrites {
+        Rewrites(Arc::new(Semaphore::new(AT_A_TIME)))
+    }
+}
+
+impl Rewrites {
+    /// Whether one more may begin.
+    pub fn are_free(&self) -> bool {
+        self.0.available_permits() > 0
+    }
+
+    /// The right to one, until it is dropped.
+    pub fn try_begin(&self) -> Option<OwnedSemaphorePermit> {
+        self.0.clone().try_acquire_owned().ok()
     }
 }
 

@@ -101,6 +101,7 @@ impl Follower {
     fn close_files(&mut self) {
         self.opened = None;
         self.tracked.put_back_order();
+        assert!(self.tracked.order.is_none(), "an order of closed files begins again");
     }
 
     /// Takes a changed record: settings, a pause, another generation.

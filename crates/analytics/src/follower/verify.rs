@@ -122,8 +122,7 @@ async fn compare(
     };
     for live in table.read() {
         let live = live?;
-        // Files are read, and no view.
-        rests.note_view();
+        rests.note_view(); // files are read, and no view
         rests.pause().await;
         let documents = history::documents_of(table, &live)?;
         for row in 0..live.batch.num_rows() {

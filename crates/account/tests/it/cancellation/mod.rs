@@ -33,6 +33,8 @@ const IN_NO_TABLE: &[&str] = &[
     "projection",
     "projections",
     "ranges_being_split",
+    // At the start after a restore, before clients come.
+    "renew_analytical_histories",
     // It waits for earlier writes and changes nothing.
     "flush",
     // Each is one change of the catalog, as those of the table.
