@@ -58,7 +58,7 @@ impl Resolver<'_> {
         let first_relation = built.frame.relations.len();
         let mut list = built.from.len();
         match self.lateral(built, relation, false)? {
-            // A list that became a column of its table: what follows is joined to that table.
+            // A list that became a column of its table: the relations after it are joined to that table.
             None => {
                 let Some(host) = built.frame.elements.last().map(|element| built.spots[element.host].list)
                 else {

@@ -91,7 +91,7 @@ impl Frame {
         self.relations.iter().all(|relation| relation.columns.is_some())
     }
 
-    /// Whether a relation has a column of this name besides elements.
+    /// Whether a relation other than the elements of a list has a column of this name.
     pub fn has_own_column(&self, name: &str) -> bool {
         self.relations
             .iter()

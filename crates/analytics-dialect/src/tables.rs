@@ -143,7 +143,7 @@ pub(crate) fn column_hint<'n>(name: &str, known: impl Iterator<Item = &'n str> +
     }
     match near(name, known) {
         Some(near) => format!("did you mean {}?", written(near)),
-        None => "DESCRIBE and the name of the table lists its columns; what no column holds is in _rest"
+        None => "DESCRIBE and the name of the table lists its columns; values without a column are in _rest"
             .to_owned(),
     }
 }

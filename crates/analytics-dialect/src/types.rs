@@ -12,7 +12,7 @@ use crate::error::{Checked, refuse};
 /// Characters that T-SQL keeps where a text type has no length.
 const TEXT_LENGTH_DEFAULT: u64 = 30;
 
-/// A type, and what a cast to it does besides the cast.
+/// A type, and the change of the value that a cast to it makes in addition.
 pub(crate) struct Target {
     pub data_type: DataType,
     pub cut: Cut,

@@ -122,7 +122,7 @@ pub struct Failure {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
-    /// The statement is wrong, or is none that only reads.
+    /// The statement is wrong, or does more than read.
     Statement,
     NotEnabled,
     NotReady,

@@ -52,7 +52,7 @@ impl NonJson<'_> {
         }
     }
 
-    /// Levels of objects in its JSON form, besides those of a scope.
+    /// Levels of objects in its JSON form, without those of a scope.
     pub(crate) fn shown_levels(&self) -> usize {
         match self.kind {
             kind::BINARY | kind::TIMESTAMP | kind::REGEX => 2,

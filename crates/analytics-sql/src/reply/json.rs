@@ -169,7 +169,7 @@ fn write_elements(out: &mut Vec<u8>, elements: &ArrayRef, bigints_as_text: bool)
     Ok(())
 }
 
-/// Dates, times, intervals, bytes and whatever else has a text only.
+/// Dates, times, intervals, bytes, and all other values that have a text only.
 fn displayed(column: &dyn Array, row: usize) -> Result<String, Failure> {
     let options = FormatOptions::default();
     let formatter = ArrayFormatter::try_new(column, &options).map_err(Failure::of_answer)?;

@@ -17,11 +17,11 @@ use crate::root::remove_directory;
 use crate::{AnalyticsOptions, Root};
 
 /// Notes of the tables that were begun, each with its folder: so the files of a table can be deleted when the container
-/// has ended. For tables in a directory they lie beside the local files. For tables in an object store they lie there, in
+/// has ended. For tables in a directory they lie with the local files. For tables in an object store they lie there, in
 /// the folder `_tables`, because another server may find the container ended.
 struct Register<'o>(&'o AnalyticsOptions);
 
-/// Beside the local files of a table.
+/// With the local files of a table.
 const ABOUT: &str = "folder";
 /// Below the root.
 const TABLES: &str = "_tables";

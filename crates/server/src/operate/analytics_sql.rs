@@ -31,7 +31,7 @@ const QUERY_BYTES_MAX: u64 = 512 << 10;
 const TABLE_BYTES_MAX: usize = 512 << 20;
 /// Most rows of a table. Other formats have no limit here.
 const TABLE_ROWS_MAX: usize = 1_000;
-/// The time that an answer needs besides its query.
+/// The time that an answer needs in addition to its query.
 const ANSWER_GRACE: Duration = Duration::from_secs(30);
 const QUERY_ID: &str = "x-shardlake-query-id";
 const ERROR_TRAILER: &str = "x-shardlake-error";
@@ -106,7 +106,7 @@ pub async fn run(sql: &Sql) -> Result<ExitCode, String> {
     let client = sql.connection.client()?;
     let timeout = seconds(&sql.timeout)?;
     let request = request(sql, timeout)?;
-    // Lines of progress in a log would say nothing that the rows do not.
+    // A log needs no lines of progress: the rows show it.
     let shown = Quiet { quiet: sql.quiet.quiet || !io::stderr().is_terminal() };
     let progress = shown.begin("reads", Unit::Bytes, None);
     let mut query = Running { client: &client, id: None };

@@ -1,4 +1,4 @@
-//! Builds without SQL over analytical tables say so, to callers that signed.
+//! Builds without SQL over analytical tables refuse it by name, to callers that signed.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-// A result as bars or lines, drawn by hand. The table beside it has the same values in words.
+// A result as bars or lines, drawn by hand. The table next to it has the same values as text.
 
 import { createMemo, For, Show, type JSX } from "solid-js";
 import { rate } from "../../kit/format";

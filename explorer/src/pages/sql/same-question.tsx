@@ -1,4 +1,4 @@
-// The same question asked of the items themselves, in the language of the NoSQL API: its rows, and what it costs.
+// The same question asked of the items themselves, in the language of the NoSQL API: its rows, and its charge.
 
 import { createEffect, createMemo, createSignal, For, on, onCleanup, Show, type JSX } from "solid-js";
 import type { NamedTable } from "../../client/analytics";
