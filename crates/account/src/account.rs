@@ -126,7 +126,8 @@ impl Account {
             reach: options.reach,
         };
         let router = Serving::open(shards, options_of_router).await?;
-        let definitions = Resources::new(router.clone(), scripts.clone(), options.analytical, options.index_dialect);
+        let definitions =
+            Resources::new(router.clone(), scripts.clone(), options.analytical, options.index_dialect);
         let queries = Queries::new(Items::new(router.clone()), scripts.clone());
         let collections = Collections::new(queries.clone(), definitions.clone());
         let finishes = Activity::begin("finishes commands of MongoDB that were interrupted");

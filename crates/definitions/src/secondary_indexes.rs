@@ -11,7 +11,7 @@ use shardlake_model::{
     INDEX_CHAIN_MAX, INDEXES_OF_SOURCE_MAX, INDEXES_OF_SOURCE_MAX_STRICT, IndexCharge, IndexReads,
     IndexSettings, KeyPath, RequestContext, Result, SecondaryIndexDefinition, Throughput,
 };
-use shardlake_router::{ContainerEntry, ContainerHandle, DatabaseEntry};
+use shardlake_router::{ContainerEntry, ContainerHandle, DatabaseEntry, NOT_ON_VIEWS};
 use shardlake_sql::{ComputedProperties, Derivation, DeriveSource, Dialect, GeometryKind, derive};
 use shardlake_stdx::{Random, Timestamp};
 
@@ -284,7 +284,8 @@ pub(crate) fn check_is_apart(draft: &Definitions, container: &Container) -> Resu
                 "'{}' is a global secondary index of '{}': its definition cannot be changed",
                 container.definition.id, index.source_id
             ),
-        )),
+        )
+        .with_code(NOT_ON_VIEWS, Vec::new())),
     }
 }
 

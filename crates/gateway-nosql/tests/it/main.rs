@@ -43,6 +43,7 @@ mod response_headers;
 mod resume_filter;
 mod rotated_keys;
 mod schema;
+mod secondary_indexes;
 mod script_runs;
 mod scripts;
 mod throughput;

@@ -96,7 +96,7 @@ pub enum RowError {
     Evaluation(SqlError),
     #[error("{0}")]
     Document(DocumentError),
-    #[error("the item has no id that is a text")]
+    #[error("the item has no id")]
     NoId,
 }
 
