@@ -36,6 +36,9 @@ pub(crate) async fn apply_copies(
     batch: &CopyBatch,
 ) -> Result<CopyReply> {
     check_bounds(batch)?;
+    if batch.rows.iter().any(|row| !core.epk_range.contains(&row.key.epk)) {
+        return Err(Error::internal("a row of a copy was sent to another partition than its key's"));
+    }
     let (rows, mut refused) = prepared(shape, batch).await?;
     let work = Arc::new(CopyRows { copy: batch.copy, rows });
     let places = pass_gates(core, &work, command).await?;
