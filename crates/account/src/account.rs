@@ -18,6 +18,7 @@ use shardlake_router::{
     CapacityMode, Enforcement, HeatRecording, Reach, Serving, ServingOptions, Shards, ThroughputRules,
 };
 use shardlake_script::{ScriptSettings, Scripts};
+use shardlake_sql::Dialect;
 use shardlake_stdx::{Activity, Clock, Random};
 
 use crate::expiry;
@@ -41,6 +42,8 @@ pub struct AccountOptions {
     pub heat: HeatRecording,
     pub scripts: ScriptSettings,
     pub analytical: AnalyticalMode,
+    /// The part of the query language that definitions of new global secondary indexes may use.
+    pub index_dialect: Dialect,
     pub purging: Purging,
     /// Interval of the search for documents that an index has expired; `None`: every minute.
     pub expiry_every: Option<Duration>,
@@ -123,7 +126,7 @@ impl Account {
             reach: options.reach,
         };
         let router = Serving::open(shards, options_of_router).await?;
-        let definitions = Resources::new(router.clone(), scripts.clone(), options.analytical);
+        let definitions = Resources::new(router.clone(), scripts.clone(), options.analytical, options.index_dialect);
         let queries = Queries::new(Items::new(router.clone()), scripts.clone());
         let collections = Collections::new(queries.clone(), definitions.clone());
         let finishes = Activity::begin("finishes commands of MongoDB that were interrupted");

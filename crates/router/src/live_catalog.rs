@@ -274,7 +274,9 @@ impl Serving {
             }
             _ => self.map_of(old, &record, &owner).await?,
         };
-        Ok(ContainerEntry::new(database.clone(), record, owner, map, old))
+        let index = definitions.secondary_indexes.get(&rid);
+        let source = index.map(|index| Arc::from(index.source_id.as_str()));
+        Ok(ContainerEntry::new(database.clone(), record, owner, map, source, old))
     }
 
     async fn map_of(

@@ -111,7 +111,7 @@ pub struct DerivedRow {
 }
 
 /// A definition that is ready to make rows.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Derivation {
     query: BoundQuery,
     geometry: GeometryKind,

@@ -55,7 +55,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("backup", &["model", "storage", "partition", "catalog", "router"]),
     ("change-log", &["model", "routing", "partition", "catalog", "host", "router"]),
     ("maintenance", &["model", "document", "routing", "heat", "partition", "catalog", "capacity", "router"]),
-    ("definitions", &["model", "document", "routing", "partition", "script", "catalog", "router"]),
+    ("definitions", &["model", "document", "routing", "sql", "partition", "script", "catalog", "router"]),
     (
         "analytics",
         &[
