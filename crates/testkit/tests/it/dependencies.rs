@@ -43,6 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "routing",
             "charge",
             "storage",
+            "sql",
             "index",
             "heat",
             "partition",
