@@ -273,9 +273,14 @@ pub(crate) fn check_has_no_indexes(draft: &Definitions, container: &Container) -
     )))
 }
 
-/// Refuses to delete, rename or redefine an index or a source over a protocol that does not show indexes.
+/// Refuses to rename or overwrite an index or a source: records of indexes have the source's name.
 pub(crate) fn check_is_apart(draft: &Definitions, container: &Container) -> Result<()> {
     check_has_no_indexes(draft, container)?;
+    check_is_no_index(draft, container)
+}
+
+/// Refuses to redefine an index over a protocol that does not show indexes.
+pub(crate) fn check_is_no_index(draft: &Definitions, container: &Container) -> Result<()> {
     match draft.secondary_indexes.get(&container.rid) {
         None => Ok(()),
         Some(index) => Err(Error::new(

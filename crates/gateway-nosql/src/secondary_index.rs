@@ -63,9 +63,8 @@ pub(crate) fn with_copy_state(reply: Reply, account: &Account, path: &Path<'_>) 
         return reply;
     }
     let entry = live.database(path.database()).and_then(|owner| owner.container(path.container()));
-    let record = entry.and_then(|(entry, _)| {
-        live.definitions.secondary_indexes.get(&entry.record.container.rid)
-    });
+    let record =
+        entry.and_then(|(entry, _)| live.definitions.secondary_indexes.get(&entry.record.container.rid));
     match record {
         Some(record) if record.state.is_incomplete() => {
             reply.with_header(COPY_STATE.clone(), HeaderValue::from_static(record.state.status()))

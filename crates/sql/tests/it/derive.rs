@@ -56,7 +56,9 @@ fn accepted(derivation: &Derivation, items: &[Json]) -> Json {
         match derivation.rows(&view(&body), &key()) {
             Ok(rows) => {
                 let json = |body: &Body| Value::from_document(body.raw()).to_json().unwrap();
-                rows.iter().map(|row| serde_json::from_str(&json(&row.body)).unwrap()).collect::<Json>()
+                rows.iter()
+                    .map(|row| serde_json::from_str::<Json>(&json(&row.body)).unwrap())
+                    .collect::<Json>()
             }
             Err(error) => json!(error.to_string()),
         }
@@ -122,11 +124,13 @@ fn rows_know_their_paths_in_the_source() {
     let derived = |text: &str| derive(text, &DeriveSource::default(), Dialect::Shardlake).unwrap();
     let path = |path: &str| path.split('.').map(str::to_owned).collect::<Vec<_>>();
     let plain = derived("SELECT c.a.b AS d, c.id, LOWER(c.e) AS e FROM c");
-    for (of, source) in [("d", Some("a.b")), ("d.x", Some("a.b.x")), ("e", None), ("_id", Some("id")), ("id", None)]
+    for (of, source) in
+        [("d", Some("a.b")), ("d.x", Some("a.b.x")), ("e", None), ("_id", Some("id")), ("id", None)]
     {
         assert_eq!(plain.source_path(&path(of)), source.map(path), "{of}");
     }
-    for (of, may) in [("d", true), ("d.x", true), ("e", true), ("id", true), ("_id", true), ("id.x", false), ("a", false)]
+    for (of, may) in
+        [("d", true), ("d.x", true), ("e", true), ("id", true), ("_id", true), ("id.x", false), ("a", false)]
     {
         assert_eq!(plain.may_have(&path(of)), may, "{of}");
     }
@@ -136,17 +140,58 @@ fn rows_know_their_paths_in_the_source() {
 }
 
 const VALUES: &[&str] = &[
-    "c.a", "c.b", "c.n", "c.tags", "c.a.m", "c.b.m", "c.tags[0]", "c['a']", "c.nothing", "1", "null", "'x'",
-    "c.n + 1", "c.a || c.b", "c.n % 2", "-c.n", "c.n / c.tags[1]", "c.a ?? c.b", "c.n > 0 ? c.a : c.b", "[c.a, c.n]",
-    "{ x: c.a, y: [c.b] }", "LOWER(c.a)", "UPPER(c.b)", "ARRAY_LENGTH(c.tags)", "ToString(c.n)", "IS_STRING(c.a)",
-    "ABS(c.n)", "CONCAT(c.a, c.b)", "ARRAY(SELECT VALUE t FROM t IN c.tags WHERE t > 0)",
-    "(SELECT VALUE SUM(t) FROM t IN c.tags)", "EXISTS(SELECT VALUE t FROM t IN c.tags WHERE t = c.n)", "c.a = c.b",
-    "c.n BETWEEN 0 AND 3", "c.a IN ('a', 1, null)", "c.a LIKE 'a%'", "NOT IS_DEFINED(c.b)", "c.n ?? c.a",
+    "c.a",
+    "c.b",
+    "c.n",
+    "c.tags",
+    "c.a.m",
+    "c.b.m",
+    "c.tags[0]",
+    "c['a']",
+    "c.nothing",
+    "1",
+    "null",
+    "'x'",
+    "c.n + 1",
+    "c.a || c.b",
+    "c.n % 2",
+    "-c.n",
+    "c.n / c.tags[1]",
+    "c.a ?? c.b",
+    "c.n > 0 ? c.a : c.b",
+    "[c.a, c.n]",
+    "{ x: c.a, y: [c.b] }",
+    "LOWER(c.a)",
+    "UPPER(c.b)",
+    "ARRAY_LENGTH(c.tags)",
+    "ToString(c.n)",
+    "IS_STRING(c.a)",
+    "ABS(c.n)",
+    "CONCAT(c.a, c.b)",
+    "ARRAY(SELECT VALUE t FROM t IN c.tags WHERE t > 0)",
+    "(SELECT VALUE SUM(t) FROM t IN c.tags)",
+    "EXISTS(SELECT VALUE t FROM t IN c.tags WHERE t = c.n)",
+    "c.a = c.b",
+    "c.n BETWEEN 0 AND 3",
+    "c.a IN ('a', 1, null)",
+    "c.a LIKE 'a%'",
+    "NOT IS_DEFINED(c.b)",
+    "c.n ?? c.a",
 ];
 const CONDITIONS: &[&str] = &[
-    "true", "c.a", "c.n > 1", "c.n <= 2 AND IS_STRING(c.a)", "c.a = 'a' OR c.b = null", "NOT (c.n = 1)",
-    "ARRAY_CONTAINS(c.tags, 1)", "STARTSWITH(c.a, 'a')", "EXISTS(SELECT VALUE t FROM t IN c.tags WHERE t > 1)",
-    "c.b IN (true, 0, 'b')", "IS_DEFINED(c.n) AND c.n % 2 = 0", "c.a < c.b", "c.a != c.b",
+    "true",
+    "c.a",
+    "c.n > 1",
+    "c.n <= 2 AND IS_STRING(c.a)",
+    "c.a = 'a' OR c.b = null",
+    "NOT (c.n = 1)",
+    "ARRAY_CONTAINS(c.tags, 1)",
+    "STARTSWITH(c.a, 'a')",
+    "EXISTS(SELECT VALUE t FROM t IN c.tags WHERE t > 1)",
+    "c.b IN (true, 0, 'b')",
+    "IS_DEFINED(c.n) AND c.n % 2 = 0",
+    "c.a < c.b",
+    "c.a != c.b",
 ];
 const OF_ELEMENTS: &[&str] = &["t", "t + c.n", "[t, c.a]", "t > 1 ? c.a : undefined"];
 
