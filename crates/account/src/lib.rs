@@ -33,6 +33,7 @@ pub use shardlake_catalog::{
     AnalyticalMode, AnalyticalRecord, AnalyticalSchema, AnalyticalSettings, MatchPair, ProjectionCounts,
     ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SetPair,
 };
+pub use shardlake_copies::{IndexReport, Refusal};
 pub use shardlake_definitions::{GrantedChild, ResourceLink, ScriptWrite, stored_definitions};
 /// Parts of a patch, for front ends that make one themselves.
 pub use shardlake_document::{

@@ -45,7 +45,7 @@ pub struct RowsOfItem {
 }
 
 /// A row that ended, as the log of the source has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct EndedIndexRow {
     pub number: u16,
     pub id: String,
