@@ -87,10 +87,13 @@ impl<'f> Store<'f> {
 
     /// Waits until every index is level.
     pub async fn settled(&self) {
+        let mut tries = 0;
         eventually("every index is level", async || {
             // Budgets live by this clock.
             self.fixture.clock.advance(std::time::Duration::from_millis(10));
             let reports = self.fixture.account.copies().indexes().await;
+            tries += 1;
+            assert!(tries < 5000, "{reports:#?}");
             reports.iter().all(|report| report.state == "Active" && report.lag.changes == 0)
         })
         .await;
@@ -100,12 +103,14 @@ impl<'f> Store<'f> {
     pub async fn rows(&self, index: &str) -> BTreeMap<String, Value> {
         let mut rows = BTreeMap::new();
         for mut row in self.all(index).await {
+            let whole = row.to_string();
             let members = row.as_object_mut().expect("an object");
             members.retain(|name, _| {
                 !["_rid", "_self", "_etag", "_attachments", "_ts"].contains(&name.as_str())
             });
             let name = format!("{} {}", row["id"], row);
-            assert!(rows.insert(name, row).is_none(), "a row is there once");
+            let before = rows.insert(name, row);
+            assert_eq!(before, None, "a row of {index} is there once: {whole}");
         }
         rows
     }
