@@ -6,6 +6,7 @@ use std::time::Duration;
 use shardlake_backup::Backups;
 use shardlake_capacity::budget::Burst;
 use shardlake_catalog::AnalyticalMode;
+use shardlake_copies::Copies;
 use shardlake_definitions::Resources;
 use shardlake_items::Items;
 use shardlake_maintenance::{Purging, RelocationHooks, Upkeep};
@@ -63,6 +64,7 @@ pub(crate) struct AccountState {
     pub collections: Collections,
     pub maintenance: Upkeep,
     pub projections: Projections,
+    pub copies: Copies,
     pub backups: Backups,
 }
 
@@ -139,6 +141,7 @@ impl Account {
         Box::pin(collections.rebuild_collated()).await.map_err(|failure| Error::internal(failure.message))?;
         let maintenance = Upkeep::start(router.clone(), options.hooks, options.purging);
         let projections = Projections::start(queries.clone(), definitions.clone())?;
+        let copies = Copies::start(router.clone());
         let state = Arc::new(AccountState {
             router,
             procedures: ScriptRuns::new(queries, scripts),
@@ -146,6 +149,7 @@ impl Account {
             collections,
             maintenance,
             projections,
+            copies,
             backups,
         });
         if options.purging == Purging::InBackground {
@@ -189,6 +193,11 @@ impl Account {
 
     pub fn projections(&self) -> &Projections {
         &self.0.projections
+    }
+
+    /// Containers whose items follow from others': global secondary indexes.
+    pub fn copies(&self) -> &Copies {
+        &self.0.copies
     }
 
     pub fn backups(&self) -> &Backups {

@@ -33,6 +33,7 @@ pub use shardlake_catalog::{
     AnalyticalMode, AnalyticalRecord, AnalyticalSchema, AnalyticalSettings, MatchPair, ProjectionCounts,
     ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SecondaryIndexRecord, SetPair,
 };
+pub use shardlake_copies::{IndexReport, Refusal};
 pub use shardlake_definitions::{
     GrantedChild, IndexOfSource, ResourceLink, ScriptWrite, SecondaryIndexView, stored_definitions,
 };

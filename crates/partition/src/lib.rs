@@ -123,7 +123,7 @@ pub use change_sink::{Change, ChangeSink, JsonChanges, JsonChangesWithMetadata};
 pub use changes::items_round::{ItemRow, ItemsRound};
 pub use changes::reader::{ChangePage, PartitionPosition, position_of};
 pub use changes::round::{Image, Images, LogChange, Round, RoundError, RoundPage, RoundView};
-pub use copies::{CopyBatch, CopyReply, CopyRow, OtherSource, RefusedRow, RowStamp};
+pub use copies::{CopyBatch, CopyReply, CopyRow, OtherSource, RefusedRow, RowStamp, logical_name};
 pub use cpu_pool::{CpuPool, HEAVY_BYTES, Permit, offload};
 pub use deferred::Deferred;
 #[cfg(feature = "testing")]

@@ -5,6 +5,7 @@ use shardlake_model::{ErrorKind, ReplyMeta};
 use shardlake_routing::LogicalKey;
 
 use super::stamp::RowStamp;
+use crate::keys::{self, HEADER, PartitionUid};
 
 /// Rows for one partition of a copy. Each row is named once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -22,6 +23,11 @@ impl CopyBatch {
     pub fn size_bytes(&self) -> usize {
         self.rows.iter().map(CopyRow::size_bytes).sum()
     }
+}
+
+/// Bytes that name a logical partition: equal for equal keys.
+pub fn logical_name(key: &LogicalKey) -> Vec<u8> {
+    keys::logical_prefix(PartitionUid(0), key).split_off(HEADER)
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

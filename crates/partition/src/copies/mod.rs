@@ -15,5 +15,5 @@ mod stamp;
 mod watch_tests;
 
 pub(crate) use apply::apply_copies;
-pub use batch::{CopyBatch, CopyReply, CopyRow, RefusedRow};
+pub use batch::{CopyBatch, CopyReply, CopyRow, RefusedRow, logical_name};
 pub use stamp::{OtherSource, RowStamp};

@@ -107,6 +107,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "copies",
+        &["model", "document", "routing", "storage", "partition", "catalog", "host", "router", "change-log"],
+    ),
+    (
         "projections",
         &[
             "model",
@@ -145,6 +149,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "procedures",
             "mongo",
             "projections",
+            "copies",
             "backup",
         ],
     ),
