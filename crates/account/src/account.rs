@@ -6,6 +6,7 @@ use std::time::Duration;
 use shardlake_backup::Backups;
 use shardlake_capacity::budget::Burst;
 use shardlake_catalog::AnalyticalMode;
+use shardlake_copies::Copies;
 use shardlake_definitions::Resources;
 use shardlake_items::Items;
 use shardlake_maintenance::{Purging, RelocationHooks, Upkeep};
@@ -18,6 +19,7 @@ use shardlake_router::{
     CapacityMode, Enforcement, HeatRecording, Reach, Serving, ServingOptions, Shards, ThroughputRules,
 };
 use shardlake_script::{ScriptSettings, Scripts};
+use shardlake_sql::Dialect;
 use shardlake_stdx::{Activity, Clock, Random};
 
 use crate::expiry;
@@ -41,6 +43,8 @@ pub struct AccountOptions {
     pub heat: HeatRecording,
     pub scripts: ScriptSettings,
     pub analytical: AnalyticalMode,
+    /// The part of the query language that definitions of new global secondary indexes may use.
+    pub index_dialect: Dialect,
     pub purging: Purging,
     /// Interval of the search for documents that an index has expired; `None`: every minute.
     pub expiry_every: Option<Duration>,
@@ -60,6 +64,7 @@ pub(crate) struct AccountState {
     pub collections: Collections,
     pub maintenance: Upkeep,
     pub projections: Projections,
+    pub copies: Copies,
     pub backups: Backups,
 }
 
@@ -123,7 +128,8 @@ impl Account {
             reach: options.reach,
         };
         let router = Serving::open(shards, options_of_router).await?;
-        let definitions = Resources::new(router.clone(), scripts.clone(), options.analytical);
+        let definitions =
+            Resources::new(router.clone(), scripts.clone(), options.analytical, options.index_dialect);
         let queries = Queries::new(Items::new(router.clone()), scripts.clone());
         let collections = Collections::new(queries.clone(), definitions.clone());
         let finishes = Activity::begin("finishes commands of MongoDB that were interrupted");
@@ -135,6 +141,7 @@ impl Account {
         Box::pin(collections.rebuild_collated()).await.map_err(|failure| Error::internal(failure.message))?;
         let maintenance = Upkeep::start(router.clone(), options.hooks, options.purging);
         let projections = Projections::start(queries.clone(), definitions.clone())?;
+        let copies = Copies::start(router.clone());
         let state = Arc::new(AccountState {
             router,
             procedures: ScriptRuns::new(queries, scripts),
@@ -142,6 +149,7 @@ impl Account {
             collections,
             maintenance,
             projections,
+            copies,
             backups,
         });
         if options.purging == Purging::InBackground {
@@ -185,6 +193,11 @@ impl Account {
 
     pub fn projections(&self) -> &Projections {
         &self.0.projections
+    }
+
+    /// Containers whose items follow from others': global secondary indexes.
+    pub fn copies(&self) -> &Copies {
+        &self.0.copies
     }
 
     pub fn backups(&self) -> &Backups {

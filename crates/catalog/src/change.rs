@@ -12,7 +12,7 @@ use shardlake_storage::Batch;
 use crate::stored::{self, encode};
 use crate::{
     AnalyticalRecord, Changed, Checkpoint, ContainerRecord, Definitions, DroppedMark, EndedContainer, Holder,
-    LogHold, ProjectionRecord,
+    LogHold, ProjectionRecord, SecondaryIndexRecord,
 };
 
 #[derive(Debug, Clone)]
@@ -30,6 +30,7 @@ pub struct Change {
     pub projections: Vec<Changed<u32, ProjectionRecord>>,
     pub checkpoints: Vec<Changed<u32, Checkpoint>>,
     pub analytical: Vec<Changed<ContainerRid, AnalyticalRecord>>,
+    pub secondary_indexes: Vec<Changed<ContainerRid, SecondaryIndexRecord>>,
     pub ended: Vec<Changed<(u64, ContainerRid), EndedContainer>>,
     pub log_holds: Vec<Changed<(ContainerRid, Holder), LogHold>>,
 }
@@ -60,6 +61,7 @@ impl Change {
             projections: after.projections.changes_since(&before.projections),
             checkpoints: after.checkpoints.changes_since(&before.checkpoints),
             analytical: after.analytical.changes_since(&before.analytical),
+            secondary_indexes: after.secondary_indexes.changes_since(&before.secondary_indexes),
             ended: after.ended.changes_since(&before.ended),
             log_holds: after.log_holds.changes_since(&before.log_holds),
             before,
@@ -80,6 +82,7 @@ impl Change {
             && self.projections.is_empty()
             && self.checkpoints.is_empty()
             && self.analytical.is_empty()
+            && self.secondary_indexes.is_empty()
             && self.ended.is_empty()
             && self.log_holds.is_empty()
     }
@@ -98,6 +101,7 @@ impl Change {
         store(&mut batch, &self.projections, stored::projection_key);
         store(&mut batch, &self.checkpoints, stored::checkpoint_key);
         store(&mut batch, &self.analytical, stored::analytical_key);
+        store(&mut batch, &self.secondary_indexes, stored::secondary_index_key);
         store(&mut batch, &self.ended, stored::ended_key);
         store(&mut batch, &self.log_holds, stored::log_hold_key);
         batch.put(stored::numbers_key(), encode(&self.after.numbers));

@@ -10,7 +10,7 @@ use shardlake_model::{
 
 use crate::{
     AnalyticalRecord, Checkpoint, ContainerRecord, DroppedMark, EndedContainer, Holder, LogHold, Numbers,
-    Placed, ProjectionRecord, RangeRecord, Table,
+    Placed, ProjectionRecord, RangeRecord, SecondaryIndexRecord, Table,
 };
 
 #[derive(Debug, Clone, Default)]
@@ -31,6 +31,8 @@ pub struct Definitions {
     pub checkpoints: Table<u32, Checkpoint>,
     /// Analytical stores, by their containers.
     pub analytical: Table<ContainerRid, AnalyticalRecord>,
+    /// Global secondary indexes, by the containers that hold their rows.
+    pub secondary_indexes: Table<ContainerRid, SecondaryIndexRecord>,
     /// Deleted containers, by the first catalog version without them.
     pub ended: Table<(u64, ContainerRid), EndedContainer>,
     /// By container and follower.
@@ -91,13 +93,15 @@ impl Definitions {
         self.permissions.retain(|permission, _| permission.user != rid);
     }
 
-    /// With its scripts, its offer and its analytical store; its partitions' data is to be deleted.
+    /// With its scripts, its offer, its analytical store and the index that it is; its partitions' data is to be
+    /// deleted.
     pub fn remove_container(&mut self, rid: ContainerRid) {
         let Some(record) = self.containers.remove(&rid) else { return };
         self.scripts.retain(|(container, _), _| *container != rid);
         self.log_holds.retain(|(container, _), _| *container != rid);
         self.remove_offer_of(&rid.to_string());
         self.analytical.remove(&rid);
+        self.remove_secondary_index(rid);
         let ranges: Vec<Placed> = record.all_ranges().map(RangeRecord::placed).collect();
         ranges.into_iter().for_each(|placed| self.drop_data(placed));
     }
@@ -120,6 +124,13 @@ impl Definitions {
         self.projections.remove(&number);
         self.checkpoints.remove(&number);
         self.log_holds.retain(|(_, holder), _| *holder != Holder::Projection(number));
+    }
+
+    /// The record of an index, with its progress and its hold on the source's log; its container stays.
+    fn remove_secondary_index(&mut self, container: ContainerRid) {
+        let Some(record) = self.secondary_indexes.remove(&container) else { return };
+        self.checkpoints.remove(&record.number);
+        self.log_holds.retain(|(_, holder), _| *holder != Holder::Copy(record.number));
     }
 
     /// The holds on the log of a container.

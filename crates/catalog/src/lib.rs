@@ -5,6 +5,7 @@
 //! | `records.rs`, `projection.rs` | the stored records: plain data, no handle to anything that runs |
 //! | `log_hold.rs` | how far back the change log is kept for its followers |
 //! | `analytical.rs`, `analytical_folder.rs` | analytical stores: settings and orders; folders of tables |
+//! | `secondary_index.rs` | global secondary indexes: source, query and state |
 //! | `ended.rs` | ended containers, for change streams |
 //! | `table.rs`, `definitions.rs` | all records of one version, cheap to copy and to compare |
 //! | `stored.rs` | keys, checksums, loading |
@@ -33,6 +34,7 @@ mod log_hold;
 mod predicates;
 mod projection;
 mod records;
+mod secondary_index;
 mod stored;
 mod table;
 mod writer;
@@ -55,6 +57,7 @@ pub use records::{
     ContainerRecord, DroppedMark, EndedContainer, EndedForgotten, FORMER_RANGES_MAX, FormerRange,
     IndexGeneration, IndexRecord, Numbers, Placed, RangeRecord, RelocationKind, RelocationRecord,
 };
+pub use secondary_index::{IndexPhase, SecondaryIndexRecord, SecondaryIndexState};
 pub use stored::{MEMBERSHIP, decode, encode, key, load, load_view, stamp_key};
 pub use table::{Changed, Table};
 pub use writer::{CatalogLock, Urgency, Writer};

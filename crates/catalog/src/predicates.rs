@@ -10,6 +10,7 @@
 //! | former ranges have ids of their own, given before the newest | else a page would be answered for another range |
 //! | names are unique among siblings | of two, the one that is opened last would hide the other |
 //! | holds on a log have a container, and positions that can be read | else the log would be kept for no follower |
+//! | indexes have a container, a source, and a number of their own | else rows would follow the wrong log, or none |
 //! | owners exist | a record without its owner cannot be reached, nor deleted |
 //! | ended containers are named once, with earlier versions, and none that was forgotten | else a stream would silently miss an end |
 //! | versions rise by one | two writers, or a lost change, would show here |
@@ -34,6 +35,7 @@ pub fn broken(definitions: &Definitions) -> Problems {
     users(definitions, &mut problems);
     logins(definitions, &mut problems);
     projections(definitions, &mut problems);
+    secondary_indexes(definitions, &mut problems);
     ended(definitions, &mut problems);
     log_holds(definitions, &mut problems);
     problems
@@ -61,6 +63,9 @@ pub(crate) fn broken_by(change: &Change) -> Problems {
     }
     if !change.projections.is_empty() {
         projections(draft, &mut problems);
+    }
+    if has_containers || !change.secondary_indexes.is_empty() || !change.projections.is_empty() {
+        secondary_indexes(draft, &mut problems);
     }
     if has_containers || !change.ended.is_empty() {
         ended(draft, &mut problems);
@@ -90,17 +95,19 @@ pub fn loose_ends(definitions: &Definitions) -> Problems {
     for offer in definitions.offers.values().filter(|offer| !resources.contains(&offer.resource_rid)) {
         problems.push(format!("offer {} is for a resource that does not exist", offer.rid));
     }
-    let lonely =
-        definitions.checkpoints.iter().filter(|(number, _)| !definitions.projections.contains(number));
+    let indexes: HashSet<u32> = definitions.secondary_indexes.values().map(|record| record.number).collect();
+    let lonely = definitions
+        .checkpoints
+        .iter()
+        .filter(|(number, _)| !definitions.projections.contains(number) && !indexes.contains(number));
     let stores = definitions.analytical.iter().filter(|(rid, _)| !definitions.containers.contains(rid));
     problems
         .extend(stores.map(|(rid, _)| {
             format!("there is an analytical store of container {rid}, which does not exist")
         }));
-    problems
-        .extend(lonely.map(|(number, _)| {
-            format!("there is a checkpoint of projection {number}, which does not exist")
-        }));
+    problems.extend(
+        lonely.map(|(number, _)| format!("there is a checkpoint of copy {number}, which does not exist")),
+    );
     problems
 }
 
@@ -303,6 +310,28 @@ fn projections(definitions: &Definitions, problems: &mut Problems) {
     for (number, record) in definitions.projections.iter() {
         if *number > definitions.numbers.projection {
             problems.push(format!("number {number} of projection '{}' was never handed out", record.rule.id));
+        }
+    }
+}
+
+fn secondary_indexes(definitions: &Definitions, problems: &mut Problems) {
+    let of_projections =
+        definitions.projections.iter().map(|(number, record)| (*number, record.rule.id.clone()));
+    let of_indexes =
+        definitions.secondary_indexes.iter().map(|(rid, record)| (record.number, rid.to_string()));
+    unique("copies of one number, the later of which is", of_projections.chain(of_indexes), problems);
+    for (rid, record) in definitions.secondary_indexes.iter() {
+        if !definitions.containers.contains(rid) {
+            problems.push(format!("there is an index in container {rid}, which does not exist"));
+        }
+        if !definitions.containers.contains(&record.source) {
+            problems.push(format!("the source {} of index {rid} does not exist", record.source));
+        }
+        if record.number > definitions.numbers.projection {
+            problems.push(format!("number {} of index {rid} was never handed out", record.number));
+        }
+        if definitions.secondary_index_depth(*rid) == usize::MAX {
+            problems.push(format!("index {rid} is its own source"));
         }
     }
 }

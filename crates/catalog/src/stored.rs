@@ -13,9 +13,10 @@
 //! 0u32 | 'X' | partition uid u32            → DroppedMark: its data is still to be deleted
 //! 0u32 | 'N'                                → Numbers: the next numbers to hand out, and the catalog's version
 //! 0u32 | 'F' | projection u32               → ProjectionRecord: a rule
-//! 0u32 | 'K' | projection u32               → Checkpoint: how far it has come
+//! 0u32 | 'K' | projection or index u32      → Checkpoint: how far it has come
 //! 0u32 | 'H' | database u32 | container u32 | kind u32 | number u32 → LogHold: how far back the log is kept for a follower
 //! 0u32 | 'A' | database u32 | container u32 → AnalyticalRecord: its analytical store
+//! 0u32 | 'Y' | database u32 | container u32 → SecondaryIndexRecord: the index that the container is
 //! 0u32 | 'E' | version u64 | database u32 | container u32 → EndedContainer
 //! 0u32 | 'S'                                → which shard of which account this is; the only record that other shards
 //!                                             have, too (account/membership.rs)
@@ -35,7 +36,7 @@ use shardlake_storage::{ScanOptions, Shard, View};
 
 use crate::{
     AnalyticalRecord, CatalogError, Checkpoint, ContainerRecord, Definitions, DroppedMark, EndedContainer,
-    Holder, LogHold, ProjectionRecord,
+    Holder, LogHold, ProjectionRecord, SecondaryIndexRecord,
 };
 
 const DATABASE: u8 = b'D';
@@ -50,6 +51,7 @@ const NUMBERS: u8 = b'N';
 const PROJECTION: u8 = b'F';
 const CHECKPOINT: u8 = b'K';
 const ANALYTICAL: u8 = b'A';
+const SECONDARY_INDEX: u8 = b'Y';
 const ENDED: u8 = b'E';
 const LOG_HOLD: u8 = b'H';
 pub const MEMBERSHIP: u8 = b'S';
@@ -114,6 +116,10 @@ pub(crate) fn checkpoint_key(number: u32) -> Vec<u8> {
 
 pub(crate) fn analytical_key(rid: ContainerRid) -> Vec<u8> {
     key(ANALYTICAL, &[rid.database.0, rid.number])
+}
+
+pub(crate) fn secondary_index_key(rid: ContainerRid) -> Vec<u8> {
+    key(SECONDARY_INDEX, &[rid.database.0, rid.number])
 }
 
 pub(crate) fn ended_key((version, rid): (u64, ContainerRid)) -> Vec<u8> {
@@ -231,6 +237,7 @@ fn add(definitions: &mut Definitions, key: &[u8], value: &[u8]) -> Result<(), Ca
             dropped_key(uid)
         }
         Some(&ANALYTICAL) => add_analytical(definitions, key, value)?,
+        Some(&SECONDARY_INDEX) => add_secondary_index(definitions, key, value)?,
         Some(&ENDED) => add_ended(definitions, value)?,
         Some(&LOG_HOLD) => {
             let hold: LogHold = decode(value)?;
@@ -259,6 +266,17 @@ fn add_analytical(definitions: &mut Definitions, key: &[u8], value: &[u8]) -> Re
     Ok(analytical_key(owner))
 }
 
+fn add_secondary_index(
+    definitions: &mut Definitions,
+    key: &[u8],
+    value: &[u8],
+) -> Result<Vec<u8>, CatalogError> {
+    let container = parse_container(key)
+        .ok_or_else(|| CatalogError::corrupt("the key of a global secondary index is malformed"))?;
+    definitions.secondary_indexes.put(container, decode::<SecondaryIndexRecord>(value)?);
+    Ok(secondary_index_key(container))
+}
+
 fn add_ended(definitions: &mut Definitions, value: &[u8]) -> Result<Vec<u8>, CatalogError> {
     let ended: EndedContainer = decode(value)?;
     let key = (ended.version, ended.rid);
@@ -266,7 +284,7 @@ fn add_ended(definitions: &mut Definitions, value: &[u8]) -> Result<Vec<u8>, Cat
     Ok(ended_key(key))
 }
 
-/// The container that a key names, of a script or an analytical store.
+/// The container that a key names, of a script, an analytical store or an index.
 fn parse_container(key: &[u8]) -> Option<ContainerRid> {
     let (database, rest) = key.get(5..)?.split_first_chunk()?;
     let (number, _) = rest.split_first_chunk()?;

@@ -33,6 +33,8 @@ mod tests {
             ordinal: 0,
             previous_lsn: 0,
             ended_ordinal: None,
+            ended: Vec::new(),
+            origin: 0,
             key: Bytes::from_static(key.as_bytes()),
             new: Image::NotAsked,
             old: Image::NotAsked,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardlake_catalog::{ContainerRecord, Definitions, RangeRecord};
 use shardlake_model::{
     Container, ContainerDefinition, ContainerRid, DatabaseRid, Error, ErrorKind, Preconditions,
-    RequestContext, Result, Throughput,
+    RequestContext, Result, SecondaryIndexDefinition, Throughput,
 };
 use shardlake_partition::{retention_of, validate_computed_properties};
 use shardlake_routing::{initial_ranges, place_together};
@@ -13,6 +13,7 @@ use shardlake_stdx::Timestamp;
 
 use crate::Resources;
 use crate::kept::Keeping;
+use crate::secondary_indexes::{check_has_no_indexes, check_replace, touch_source};
 use shardlake_router::LiveCatalog;
 use shardlake_router::{CapacityMode, ContainerHandle};
 use shardlake_router::{check_preconditions, conflict, not_found, owner_not_found};
@@ -30,7 +31,7 @@ impl Resources {
         definition: ContainerDefinition,
         throughput: Option<Throughput>,
     ) -> Result<ContainerHandle> {
-        self.create_container_keeping(ctx, database, definition, throughput, None).await
+        self.create_any(ctx, database, definition, throughput, (None, None)).await
     }
 
     /// As `create_container`, with a front end's data for the container, and the narrowings of its unique keys.
@@ -41,6 +42,18 @@ impl Resources {
         definition: ContainerDefinition,
         throughput: Option<Throughput>,
         keeping: Option<Keeping>,
+    ) -> Result<ContainerHandle> {
+        self.create_any(ctx, database, definition, throughput, (keeping, None)).await
+    }
+
+    /// Creates a container, with the data of a front end or as an index of another container.
+    pub(crate) async fn create_any(
+        &self,
+        ctx: &RequestContext,
+        database: &str,
+        definition: ContainerDefinition,
+        throughput: Option<Throughput>,
+        (keeping, index): (Option<Keeping>, Option<SecondaryIndexDefinition>),
     ) -> Result<ContainerHandle> {
         let limits = self.router().limits();
         let definition = definition.normalise(limits)?;
@@ -57,6 +70,8 @@ impl Resources {
                 return Err(conflict("container", &definition.id));
             }
             resources.router().check_room(draft)?;
+            let new_index = |index| resources.new_index_record(draft, owner, &definition, &index, now);
+            let index = index.map(new_index).transpose()?;
             let shared = draft.offer_of(&owner.database.rid.to_string()).is_some();
             if shared && throughput.is_none() {
                 resources.check_room_in_shared(draft, owner.database.rid)?;
@@ -85,6 +100,10 @@ impl Resources {
             let record = resources.new_record(live, draft, container, asked, now);
             resources.follow_policy(draft, &record.container, now)?;
             draft.containers.put(rid, record);
+            if let Some(index) = index {
+                touch_source(draft, index.source, resources.router().random());
+                draft.secondary_indexes.put(rid, index);
+            }
             if let Some(throughput) = throughput {
                 let resource = (format!("dbs/{}/colls/{rid}/", rid.database), rid.to_string());
                 resources.add_offer(draft, resource, (throughput, enforced), now);
@@ -164,6 +183,18 @@ impl Resources {
         definition: ContainerDefinition,
         preconditions: &Preconditions,
     ) -> Result<ContainerHandle> {
+        self.replace_with_index(ctx, (database, container), definition, None, preconditions).await
+    }
+
+    /// As `replace_container`, with the index member of the request, which may only repeat the stored one.
+    pub async fn replace_with_index(
+        &self,
+        ctx: &RequestContext,
+        (database, container): (&str, &str),
+        definition: ContainerDefinition,
+        index: Option<SecondaryIndexDefinition>,
+        preconditions: &Preconditions,
+    ) -> Result<ContainerHandle> {
         let definition = definition.normalise(self.router().limits())?;
         validate_computed_properties(&definition)?;
         let old = self.router().container(database, container)?.entry;
@@ -178,6 +209,7 @@ impl Resources {
         let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
             let old = draft.containers.get(&rid).ok_or_else(|| not_found("container", &id))?.clone();
             let definition = replacement_of(&old.container, &definition, &preconditions)?;
+            check_replace(draft, &old.container, &definition, index.as_ref())?;
             let container = Container { etag, timestamp: now.seconds(), definition, ..old.container.clone() };
             let index = index_moved_to(&old.index, &container, &limits)?;
             resources.follow_policy(draft, &container, now)?;
@@ -196,12 +228,18 @@ impl Resources {
         preconditions: &Preconditions,
     ) -> Result<()> {
         let (database, container) = (database.to_owned(), container.to_owned());
-        let preconditions = preconditions.clone();
+        let (preconditions, random) = (preconditions.clone(), self.router().random().clone());
         let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
             let owner = live.database(&database).ok_or_else(|| owner_not_found("database", &database))?;
             let (entry, _) = owner.container(&container).ok_or_else(|| not_found("container", &container))?;
             check_preconditions(entry.record.container.etag, &preconditions)?;
-            draft.remove_container(entry.record.container.rid);
+            let rid = entry.record.container.rid;
+            check_has_no_indexes(draft, &entry.record.container)?;
+            let source = draft.secondary_indexes.get(&rid).map(|index| index.source);
+            draft.remove_container(rid);
+            if let Some(source) = source {
+                touch_source(draft, source, &random);
+            }
             Ok(())
         };
         self.router().change(plan).await?;

@@ -6,6 +6,7 @@ use shardlake_partition::retention_of;
 use shardlake_router::{ContainerHandle, LiveCatalog, conflict, index_moved_to, not_found};
 
 use crate::Resources;
+use crate::secondary_indexes::{check_is_apart, check_is_no_index};
 
 /// A container's new definition, with the front end's data.
 #[derive(Debug, Clone)]
@@ -67,6 +68,7 @@ impl Resources {
             (self.router().random().guid().0, ctx.now, self.router().limits().clone(), container.to_owned());
         let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
             let old = draft.containers.get(&rid).ok_or_else(|| not_found("container", &id))?.clone();
+            check_is_no_index(draft, &old.container)?;
             let Redefined { definition, kept, narrowings, bounds } = change(&old.container)?;
             let definition = definition.normalise(&limits)?;
             let timestamp = now.seconds();
@@ -94,10 +96,12 @@ impl Resources {
         let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
             let owner = live.database(&database).ok_or_else(|| not_found("database", &database))?;
             let (entry, _) = owner.container(&from).ok_or_else(|| not_found("container", &from))?;
+            check_is_apart(draft, &entry.record.container)?;
             if let Some((taken, _)) = owner.container(&to) {
                 if !replaces {
                     return Err(conflict("container", &to));
                 }
+                check_is_apart(draft, &taken.record.container)?;
                 draft.remove_container(taken.record.container.rid);
             }
             let rid = entry.record.container.rid;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `databases.rs`, `containers.rs`, `offers.rs` | databases, containers and their throughput |
 //! | `analytical.rs` | analytical stores of containers, as policies and operators ask for them |
+//! | `secondary_indexes.rs` | global secondary indexes: rules of their creation and replacement; their state |
 //! | `kept.rs` | data of a front end that is kept with them |
 //! | `logins.rs` | logins over a front end's own protocol |
 //! | `users.rs`, `permissions.rs` | users of a database; the grant of a permission, and whether it still holds |
@@ -20,6 +21,7 @@ mod logins;
 mod offers;
 mod permissions;
 mod scripts;
+mod secondary_indexes;
 mod stored;
 mod users;
 
@@ -28,11 +30,13 @@ use std::sync::Arc;
 use shardlake_catalog::AnalyticalMode;
 use shardlake_router::Serving;
 use shardlake_script::Scripts;
+use shardlake_sql::Dialect;
 
 pub use analytical::not_enabled;
 pub use kept::{Keeping, Redefined};
 pub use permissions::{GrantedChild, ResourceLink};
 pub use scripts::ScriptWrite;
+pub use secondary_indexes::{IndexOfSource, SecondaryIndexView};
 pub use stored::stored_definitions;
 
 /// Definitions, read and changed. Cheap to clone.
@@ -45,11 +49,13 @@ struct ResourcesState {
     /// Reads the texts of scripts before they are stored.
     scripts: Scripts,
     analytical: AnalyticalMode,
+    /// Of definitions of new indexes.
+    dialect: Dialect,
 }
 
 impl Resources {
-    pub fn new(router: Serving, scripts: Scripts, analytical: AnalyticalMode) -> Resources {
-        Resources(Arc::new(ResourcesState { router, scripts, analytical }))
+    pub fn new(router: Serving, scripts: Scripts, analytical: AnalyticalMode, dialect: Dialect) -> Resources {
+        Resources(Arc::new(ResourcesState { router, scripts, analytical, dialect }))
     }
 
     pub fn router(&self) -> &Serving {

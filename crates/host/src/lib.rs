@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `hosted.rs` | an open partition, with the state of its container that its owner needs |
-//! | `command.rs`, `items.rs`, `feeds.rs` | commands, as data, and how each of them runs |
+//! | `command.rs`, `items.rs`, `feeds.rs`, `copies.rs` | commands, as data, and how each of them runs |
 //! | `travel.rs`, `changes.rs` | the forms in which commands, replies and changes travel between nodes |
 //! | `loopback.rs` | a partition reached as if it were on another node |
 //! | `admission.rs` | budget reservation before an operation, and settlement after it |
@@ -14,6 +14,7 @@
 mod admission;
 mod changes;
 mod command;
+mod copies;
 mod feeds;
 mod hosted;
 mod items;
@@ -22,6 +23,7 @@ mod travel;
 
 pub use admission::{Cost, OperationKind, Permit, Touched, urgency_of};
 pub use command::Command;
+pub use copies::ApplyCopies;
 pub use feeds::{
     FindVersionsSince, PassTime, ReadChanges, ReadFeed, ReadInOrder, ReadLog, Trim, span_of, span_of_point,
     touched,

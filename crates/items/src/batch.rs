@@ -113,6 +113,7 @@ impl Items {
         bodies: impl ExactSizeIterator<Item = Body> + Send,
         commit: CommitOptions,
     ) -> Result<BatchReply> {
+        container.entry.check_takes_writes()?;
         let logical = own_key_of_read(container, Some(key))?;
         let context = CommandContext { commit, ..self.command(ctx, bodies.len()) };
         let mut operations = Vec::with_capacity(bodies.len());

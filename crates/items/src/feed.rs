@@ -173,6 +173,7 @@ impl Items {
         container: &ContainerHandle,
         key: &PartitionKey,
     ) -> Result<ReplyMeta> {
+        container.entry.check_takes_writes()?;
         let logical = key_of_read(container, Some(key))?;
         self.router().send(ctx, container, &logical, &DeleteKey(logical.clone())).await
     }

@@ -46,6 +46,7 @@ impl Items {
         key: Option<&PartitionKey>,
         write: ItemWrite,
     ) -> Result<(LogicalKey, Operation)> {
+        container.entry.check_takes_writes()?;
         let shape = &container.entry.shape;
         Ok(match write {
             ItemWrite::Create { body } => {

@@ -21,6 +21,7 @@ mod previous_images;
 mod resource;
 mod rid;
 mod script;
+mod secondary_index;
 mod throughput;
 mod user;
 mod vector_policy;
@@ -62,6 +63,10 @@ pub use rid::{
 pub use script::{
     ContainerScripts, Script, ScriptDefinition, TriggerDefinition, TriggerOperation, TriggerSpelling,
     TriggerType,
+};
+pub use secondary_index::{
+    ExpiredRows, INDEX_CHAIN_MAX, INDEX_DEFINITION_BYTES_MAX, INDEXES_OF_SOURCE_MAX,
+    INDEXES_OF_SOURCE_MAX_STRICT, IndexCharge, IndexReads, IndexSettings, SecondaryIndexDefinition,
 };
 pub use throughput::{Autoscale, Offer, Throughput};
 pub use user::{Permission, PermissionDefinition, PermissionMode, User};

@@ -15,6 +15,7 @@ use crate::changes::items_round::ItemsRound;
 use crate::changes::reader::{self, ChangePage};
 use crate::changes::round::{Round, RoundError};
 use crate::commit::Writer;
+use crate::copies::{self, CopyBatch, CopyReply};
 use crate::delete_key;
 use crate::expire::{self, Sweep, SweepStep};
 use crate::feed::{self, FeedFilter, PageLimits, PartitionPage};
@@ -31,6 +32,16 @@ use crate::times;
 
 /// Requests.
 impl Partition {
+    /// Writes and ends rows of a copy in one commit: those with a newer stamp than the stored ones.
+    pub async fn apply_copies(
+        &self,
+        shape: &Arc<ContainerSchema>,
+        command: &CommandContext,
+        batch: &CopyBatch,
+    ) -> Result<CopyReply> {
+        copies::apply_copies(self.core(), shape, command, batch).await
+    }
+
     /// One page, in the order epk, partition key, creation, of the items that are durable when it is read.
     pub async fn read_page(
         &self,
@@ -163,6 +174,18 @@ impl Partition {
     /// From now on no write uses the unique keys and the bounds of a shape before this one.
     pub async fn follow_unique_keys(&self, shape: &ContainerSchema) {
         self.core().sequencer.hold().await.unique_since = shape.number;
+    }
+
+    /// From now on every commit records ended rows for the copies of this shape or of a later one, also
+    /// under an earlier shape. When this returns, commits planned before are applied: a view has them.
+    pub async fn follow_watch(&self, shape: &ContainerSchema) -> Result<()> {
+        let last = {
+            let mut sequencer = self.core().sequencer.hold().await;
+            self.core().check_open()?;
+            sequencer.watched.follow(shape);
+            self.core().last_queued(&sequencer)
+        };
+        self.core().wait_for(last).await
     }
 
     /// From now on versions that end are kept for so long, or not at all. That is known for good with the next commit: if there

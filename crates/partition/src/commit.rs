@@ -520,6 +520,7 @@ impl Setup {
             pending: &sequencer.pending,
             reads,
             maintained: if base.is_some() { &NOTHING_MAINTAINED } else { &sequencer.maintained },
+            watch: if base.is_some() { None } else { sequencer.watched.of(shape) },
             sizes: Some(&sequencer.sizes),
             oldest: sequencer.oldest.as_deref(),
             base,

@@ -27,6 +27,7 @@
 //! | `change_feed.rs`, `all_versions.rs`, `commit_waiters.rs` | a page of the change feed; tasks that wait for the next change |
 //! | `times.rs` | commits in the order of their times, over several partitions |
 //! | `versions.rs` | versions that have ended |
+//! | `watch.rs`, `copies/` | rows of copies that end with a version; writing the rows of a copy |
 //! | `index/`, `body_terms.rs` | the inverted index as it is stored and maintained; the terms of one body |
 //! | `tasks/` | compaction of the log, filling a generation of the index, counting a path |
 //! | `relocate/` | moving everything to other partitions: the data's side of split, merge and move |
@@ -51,6 +52,7 @@ mod change_sink;
 mod changes;
 mod commit;
 mod commit_waiters;
+mod copies;
 mod core;
 mod cpu_pool;
 mod deferred;
@@ -111,6 +113,7 @@ mod verify;
 mod verify_expiry;
 mod verify_versions;
 mod versions;
+mod watch;
 mod write;
 
 pub use calls::trim;
@@ -120,6 +123,7 @@ pub use change_sink::{Change, ChangeSink, JsonChanges, JsonChangesWithMetadata};
 pub use changes::items_round::{ItemRow, ItemsRound};
 pub use changes::reader::{ChangePage, PartitionPosition, position_of};
 pub use changes::round::{Image, Images, LogChange, Round, RoundError, RoundPage, RoundView};
+pub use copies::{CopyBatch, CopyReply, CopyRow, OtherSource, RefusedRow, RowStamp, logical_name};
 pub use cpu_pool::{CpuPool, HEAVY_BYTES, Permit, offload};
 pub use deferred::Deferred;
 #[cfg(feature = "testing")]
@@ -166,6 +170,7 @@ pub use statements::{
 };
 pub use tasks::{BuildEnd, Compaction, CompactionStep};
 pub use verify::{PartitionReport, verify_partition};
+pub use watch::{ENDED_ROWS_MAX, EndedVersion, Watch};
 pub use write::{BEYOND_BOUNDS, PartitionWrite};
 
 use std::time::Duration;

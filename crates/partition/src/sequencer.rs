@@ -25,6 +25,7 @@ use crate::oldest::Oldest;
 use crate::pending::Pending;
 use crate::shape::ContainerSchema;
 use crate::sizes::{Largest, RecentSizes};
+use crate::watch::Followed;
 
 #[derive(Debug)]
 pub(crate) struct Sequencer {
@@ -41,6 +42,8 @@ pub(crate) struct Sequencer {
     pub default_ttl: Option<Option<i64>>,
     /// The shape with which the unique keys changed: values are claimed by it and later ones.
     pub unique_since: u64,
+    /// The copies that commits record ended rows for.
+    pub watched: Followed,
     /// Where the search for items whose time has run out continues.
     pub room_sought_to: Option<Vec<u8>>,
     /// The oldest items of a logical partition with bounds, from the first time that a plan removes
@@ -63,6 +66,7 @@ impl Sequencer {
             sizes: RecentSizes::default(),
             default_ttl: None,
             unique_since: 0,
+            watched: Followed::default(),
             room_sought_to: None,
             oldest: None,
             largest: None,

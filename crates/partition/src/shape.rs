@@ -20,6 +20,7 @@ use shardlake_sql::{CompositeSchema, ComputedProperties, GeometryKind, IndexSche
 
 use crate::keys::{self, PartitionUid};
 use crate::unique_rule::UniqueRule;
+use crate::watch::Watch;
 
 /// How many shapes this process has made.
 static SHAPES: AtomicU64 = AtomicU64::new(0);
@@ -57,6 +58,8 @@ pub struct ContainerSchema {
     pub charges: ChargeTable,
     /// Every element of an array counts for a unique key, and unique keys come and go.
     pub is_collection: bool,
+    /// The copies of the container, where it has any.
+    pub watch: Option<Arc<dyn Watch>>,
 }
 
 /// Identifies a unique key of a collection, independently of its other unique keys.
@@ -153,7 +156,13 @@ impl ContainerSchema {
             limits,
             charges,
             is_collection: container.is_collection,
+            watch: None,
         })
+    }
+
+    /// With copies that commits record ended rows for.
+    pub fn watched_by(self, watch: Option<Arc<dyn Watch>>) -> ContainerSchema {
+        ContainerSchema { watch, ..self }
     }
 
     /// Whether both have the same unique keys, about the same items.

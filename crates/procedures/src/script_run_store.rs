@@ -166,6 +166,7 @@ impl<'a> ScriptStore<'a> {
 
     /// One step of the transaction, charged.
     pub async fn execute(&mut self, operation: &Operation) -> Result<ItemReply> {
+        self.entry.check_takes_writes()?;
         let etag = self.runs.router().random().guid();
         let reply = self.transaction.execute(operation, etag).await;
         let meta = reply.as_ref().map_or_else(Error::meta, |reply| &reply.meta);

@@ -66,7 +66,7 @@ async fn account_with(
     };
     let serving = Serving::open(vec![shard].into(), options).await.expect("opens");
     let scripts = Scripts::new(ScriptSettings { clock: clock.clone(), ..ScriptSettings::default() });
-    let resources = Resources::new(serving.clone(), scripts.clone(), Default::default());
+    let resources = Resources::new(serving.clone(), scripts.clone(), Default::default(), Default::default());
     let runs = ScriptRuns::new(Queries::new(Items::new(serving), scripts.clone()), scripts);
     let runs = Rooms { runs, resources };
     let ctx = RequestContext::internal(clock, runs.runs.router().random().guid());

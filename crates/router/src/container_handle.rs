@@ -21,6 +21,9 @@ use crate::handle::PartitionHandle;
 use crate::history::{ContainerHistory, PastRelocation};
 use crate::motion::{Motion, RelocationReport, RelocationStatus, RelocationStep};
 
+/// MongoDB's code for a change of a view.
+pub const NOT_ON_VIEWS: i32 = 166;
+
 /// Record of a container, with the state that runs for it.
 #[derive(Clone)]
 pub struct ContainerEntry {
@@ -39,6 +42,8 @@ pub struct ContainerEntry {
     pub motion: Arc<Motion>,
     /// Lives as long as the container, through all its entries.
     pub history: Arc<ContainerHistory>,
+    /// Name of the source, if the container is a global secondary index: clients write there.
+    source: Option<Arc<str>>,
     rid_text: String,
     self_link: String,
     alt_link: String,
@@ -51,6 +56,7 @@ impl ContainerEntry {
         record: Arc<ContainerRecord>,
         owner: Arc<HostedContainer>,
         map: PartitionMap<PartitionHandle>,
+        source: Option<Arc<str>>,
         old: Option<&ContainerEntry>,
     ) -> Self {
         let rid = record.container.rid;
@@ -67,6 +73,7 @@ impl ContainerEntry {
             alt_link: format!("dbs/{}/colls/{}", database.id, record.container.definition.id),
             database,
             record,
+            source,
             scripts: old.map(|old| old.scripts.clone()).unwrap_or_default(),
             shape: owner.schema.clone(),
             budget: owner.budget.clone(),
@@ -85,6 +92,19 @@ impl ContainerEntry {
 
     pub fn rid_text(&self) -> &str {
         &self.rid_text
+    }
+
+    /// Name of the source, if the container is a global secondary index.
+    pub fn source(&self) -> Option<&str> {
+        self.source.as_deref()
+    }
+
+    /// Refuses writes of clients to a global secondary index, whose items follow its source.
+    pub fn check_takes_writes(&self) -> Result<()> {
+        let Some(source) = &self.source else { return Ok(()) };
+        let index = &self.record.container.definition.id;
+        let message = format!("'{index}' is a global secondary index of '{source}': write there");
+        Err(Error::new(ErrorKind::Forbidden, message).with_code(NOT_ON_VIEWS, Vec::new()))
     }
 
     /// The time of the last commit that was queued in any of its partitions; zero without any.

@@ -14,6 +14,7 @@
 //! | `lookup.rs` | from names or rids to databases and containers |
 //! | `keys.rs` | from a partition key or a body to the partition that owns it |
 //! | `handle.rs` | a partition by its address |
+//! | `index_rows.rs` | rows of global secondary indexes, for commits of their sources and for their follower |
 //! | `routing.rs` | from an operation to the partition that owns its key, with a retry where that has moved |
 //! | `log_holds.rs` | how far back the change logs are kept for followers |
 //! | `throughput.rs` | the budgets of containers |
@@ -31,6 +32,7 @@ mod generations;
 mod handle;
 mod history;
 mod history_event;
+mod index_rows;
 mod keys;
 mod live_catalog;
 mod log_holds;
@@ -62,7 +64,7 @@ use tokio::sync::{Notify, watch};
 use log_holds::MovedHolds;
 use throughput::DatabaseBudgets;
 
-pub use container_handle::{ContainerEntry, ContainerHandle, ContainerUsage, RangeStatistics};
+pub use container_handle::{ContainerEntry, ContainerHandle, ContainerUsage, NOT_ON_VIEWS, RangeStatistics};
 pub use definition_change::uninterrupted;
 pub use earlier::{
     EARLIER_BYTES_MAX, Earlier, EarlierEpoch, EarlierEvent, EarlierPartition, EarlierPeriod, EarlierRange,
@@ -71,6 +73,7 @@ pub use generations::{BuildProgress, Layouts, index_moved_to, index_of_new, layo
 pub use handle::{PartitionHandle, Reach};
 pub use history::{ContainerHistory, Epoch, EpochRange, HistoryEvent, Past, PastPartition, PastRelocation};
 pub use history_event::HistoryEventKind;
+pub use index_rows::{EndedIndexRow, IndexRows, KeyedRow, RowsOfItem};
 pub use keys::{
     body_key, checked_key, key_misfit, key_of_read, key_of_write, logical, mismatch, own_key_of_read,
     partition_of,

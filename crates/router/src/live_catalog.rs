@@ -23,6 +23,7 @@ use crate::Serving;
 use crate::container_handle::ContainerEntry;
 use crate::generations::layouts_of;
 use crate::handle::PartitionHandle;
+use crate::index_rows::watch_of;
 
 #[derive(Debug, Clone, Default)]
 pub struct LiveCatalog {
@@ -254,7 +255,9 @@ impl Serving {
             _ => {
                 let (limits, charges) = (self.0.limits.clone(), self.0.charges.clone());
                 let layouts = layouts_of(&record.index)?;
-                Arc::new(ContainerSchema::new(&record.container, layouts, limits, charges)?)
+                let schema = ContainerSchema::new(&record.container, layouts, limits, charges)?;
+                let watch = watch_of(definitions, rid, &schema);
+                Arc::new(schema.watched_by(watch))
             }
         };
         let owner = match old {
@@ -271,7 +274,9 @@ impl Serving {
             }
             _ => self.map_of(old, &record, &owner).await?,
         };
-        Ok(ContainerEntry::new(database.clone(), record, owner, map, old))
+        let index = definitions.secondary_indexes.get(&rid);
+        let source = index.map(|index| Arc::from(index.source_id.as_str()));
+        Ok(ContainerEntry::new(database.clone(), record, owner, map, source, old))
     }
 
     async fn map_of(

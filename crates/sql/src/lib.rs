@@ -11,6 +11,7 @@
 //! | `evaluate/` | values of expressions, rows of sources |
 //! | `filter.rs` | conditions over one row: patches, lookups in metadata |
 //! | `hint.rs` | advice for frequent mistakes, next to the reference's error |
+//! | `derive/` | queries that define indexes: the rows of an item |
 //! | `access/` | which entries of the index cover the condition and give the order |
 //! | `execute/` | rows, pages and the state between them |
 //! | `prepared.rs` | a query that is ready to run for one request |
@@ -28,6 +29,7 @@ mod access;
 mod bind;
 mod bound;
 mod builder;
+mod derive;
 mod envelope;
 mod error;
 mod evaluate;
@@ -52,6 +54,9 @@ pub use access::{
 };
 pub use bind::{ComputedProperties, check_parameters};
 pub use builder::{BuiltQuery, Compared, ItemQuery, Predicate, SortKey, ValuePath};
+pub use derive::{
+    Derivation, DeriveError, DeriveSource, DerivedRow, Dialect, OUTPUTS_MAX, ROWS_MAX, RowError, derive,
+};
 pub use error::{LanguageLimit, Location, QueryFeature, Rule, SqlError};
 pub use execute::{
     Alike, Collected, DistinctHash, Execution, Flow, KeptRows, PageLimits, PageOutput, ResumeFilter, Rows,

@@ -229,3 +229,63 @@ proptest! {
         prop_assert_eq!(broken_by(&change).is_empty(), broken(&change.after).is_empty());
     }
 }
+
+fn index(number: u32, source: u32) -> crate::SecondaryIndexRecord {
+    crate::SecondaryIndexRecord {
+        number,
+        source: rid(source),
+        source_id: "one".into(),
+        definition: "SELECT c.a FROM c".into(),
+        settings: Default::default(),
+        state: Default::default(),
+        generation: 1,
+        created: 0,
+    }
+}
+
+/// The second container is an index of the first.
+fn indexed() -> Definitions {
+    let mut definitions = sound();
+    let number = definitions.new_copy_number();
+    definitions.secondary_indexes.put(rid(2), index(number, 1));
+    definitions
+}
+
+#[test]
+fn indexes_have_containers_sources_and_numbers() {
+    assert_eq!(broken(&indexed()), Problems::new());
+    let problem_of = |edit: fn(&mut Definitions)| {
+        let mut definitions = indexed();
+        edit(&mut definitions);
+        broken(&definitions).join("; ")
+    };
+    for (problem, edit) in [
+        (
+            "which does not exist",
+            (|definitions| drop(definitions.containers.remove(&rid(2)))) as fn(&mut Definitions),
+        ),
+        ("the source", |definitions| drop(definitions.containers.remove(&rid(1)))),
+        ("never handed out", |definitions| drop(definitions.secondary_indexes.put(rid(2), index(9, 1)))),
+        ("its own source", |definitions| drop(definitions.secondary_indexes.put(rid(2), index(1, 2)))),
+        ("two copies", |definitions| drop(definitions.secondary_indexes.put(rid(1), index(1, 2)))),
+    ] {
+        assert!(problem_of(edit).contains(problem), "{problem}: {}", problem_of(edit));
+    }
+}
+
+#[test]
+fn an_index_ends_with_its_container() {
+    let mut definitions = indexed();
+    definitions.checkpoints.put(1, Default::default());
+    definitions.put_log_hold(LogHold::new(rid(1), Holder::Copy(1), Vec::new(), 0));
+    assert_eq!(definitions.secondary_indexes_of(rid(1)).map(|(rid, _)| rid).collect::<Vec<_>>(), [rid(2)]);
+    assert_eq!(
+        (definitions.secondary_index_depth(rid(1)), definitions.secondary_index_depth(rid(2))),
+        (0, 1)
+    );
+    assert_eq!(loose_ends(&definitions), Problems::new());
+    definitions.remove_container(rid(2));
+    assert_eq!(definitions.secondary_indexes_of(rid(1)).count(), 0);
+    assert!(definitions.checkpoints.is_empty() && definitions.log_holds.is_empty());
+    assert_eq!((broken(&definitions), loose_ends(&definitions)), (Problems::new(), Problems::new()));
+}

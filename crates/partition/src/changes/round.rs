@@ -26,7 +26,7 @@ use crate::core::Core;
 use crate::key_list::KeyList;
 use crate::keys::{self, ITEMS};
 use crate::log::entries::Entries;
-use crate::log::entry::{ChangeKind, LogOperation};
+use crate::log::entry::{ChangeKind, EndedRow, LogOperation};
 use crate::log::marks::LogMarks;
 
 /// Operations of one page, unless one commit has more.
@@ -41,6 +41,9 @@ pub enum Images {
     None,
     /// Live versions, and those of expired items that are still kept.
     Latest,
+    /// Items as the view has them, whichever operation wrote them: for readers that may be ahead of
+    /// their position.
+    Current,
     /// Every version that is still kept.
     All,
 }
@@ -73,6 +76,10 @@ pub struct LogChange {
     /// Ordinal of the ended version, where it is another one: one commit deleted the item and
     /// created it anew. Entries of version 1 do not record it.
     pub ended_ordinal: Option<u64>,
+    /// Rows of copies that the ended version had and the new one has not.
+    pub ended: Vec<EndedRow>,
+    /// Number of the copy whose maintenance committed; 0 for clients.
+    pub origin: u32,
     /// Item key without partition and space.
     pub key: Bytes,
     /// The version that the operation wrote.
@@ -310,7 +317,8 @@ impl Round {
         for (lsn, entry) in entries {
             let time = Timestamp(entry.timestamp_ms());
             let inside = entry.operations.into_iter().filter(|operation| is_inside(&operation.key));
-            found.extend(inside.map(|operation| Found { lsn, time, operation }));
+            let origin = entry.origin;
+            found.extend(inside.map(|operation| Found { lsn, time, origin, operation }));
         }
         Ok(Some(found))
     }
@@ -336,6 +344,7 @@ impl Round {
             images[place].0 = match record {
                 None => Image::Gone,
                 Some(record) if lsn_of(&record)? == lsn => Image::Record(record),
+                Some(record) if self.images == Images::Current => Image::Record(record),
                 Some(_) => Image::LaterVersion,
             };
             if self.images == Images::All && !matches!(images[place].0, Image::Record(_)) {
@@ -343,7 +352,8 @@ impl Round {
             }
         }
         for (place, found) in found.iter().enumerate().filter(|(_, found)| found.ends()) {
-            if self.images == Images::All || found.operation.kind == ChangeKind::Expire {
+            let is_expired = found.operation.kind == ChangeKind::Expire && self.images == Images::Latest;
+            if self.images == Images::All || is_expired {
                 images[place].1 = Image::NotKept;
                 want(place, false, found.operation.previous_lsn);
             }
@@ -366,6 +376,7 @@ fn lsn_of(record: &Bytes) -> Result<u64> {
 struct Found {
     lsn: u64,
     time: Timestamp,
+    origin: u32,
     operation: LogOperation,
 }
 
@@ -379,7 +390,7 @@ impl Found {
     }
 
     fn change(self, new: Image, old: Image) -> LogChange {
-        let LogOperation { kind, ordinal, ended_ordinal, previous_lsn, key, .. } = self.operation;
+        let LogOperation { kind, ordinal, ended_ordinal, previous_lsn, key, ended } = self.operation;
         LogChange {
             lsn: self.lsn,
             time: self.time,
@@ -387,6 +398,8 @@ impl Found {
             ordinal,
             previous_lsn,
             ended_ordinal,
+            ended,
+            origin: self.origin,
             key: key.into(),
             new,
             old,

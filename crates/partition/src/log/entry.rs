@@ -132,7 +132,14 @@ impl LogOperation {
         // The ordinal of the existing item, or else of the former one.
         let ordinal = if exists { later.ordinal } else { before };
         let ended_ordinal = Some(before).filter(|before| existed && *before != ordinal);
-        Some(LogOperation { kind, ordinal, ended_ordinal, ..self })
+        // Both are rows of the version from before the transaction.
+        let mut ended = self.ended;
+        for row in later.ended {
+            if !ended.contains(&row) {
+                ended.push(row);
+            }
+        }
+        Some(LogOperation { kind, ordinal, ended_ordinal, ended, ..self })
     }
 }
 

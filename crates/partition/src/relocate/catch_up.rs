@@ -399,6 +399,8 @@ impl Copy {
             pending,
             reads,
             maintained,
+            // Their log entries, which are copied, have the ended rows.
+            watch: None,
             sizes: None,
             oldest: None,
             base: None,

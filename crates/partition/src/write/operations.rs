@@ -150,7 +150,7 @@ impl Transaction<'_> {
     }
 
     /// The item of a name: a live one, or an expired one.
-    fn existing(&mut self, name: &ItemName<'_>) -> Plan<(Option<StoredItem>, Option<StoredItem>)> {
+    pub fn existing(&mut self, name: &ItemName<'_>) -> Plan<(Option<StoredItem>, Option<StoredItem>)> {
         // Where the logical partition is new, its size has answered already.
         if self.is_empty(name.logical)? {
             debug_assert!(
@@ -165,7 +165,7 @@ impl Transaction<'_> {
         })
     }
 
-    fn create(
+    pub fn create(
         &mut self,
         name: &ItemName<'_>,
         item: &PreparedBody,
@@ -188,7 +188,7 @@ impl Transaction<'_> {
     }
 
     /// A new version of an item, perhaps with another id.
-    fn replace(
+    pub fn replace(
         &mut self,
         name: &ItemName<'_>,
         item: &PreparedBody,
@@ -211,6 +211,13 @@ impl Transaction<'_> {
         let charge = shape.charges.replace(sizes.0, sizes.1, removed + always, added + always);
         let meta = self.input.origin.meta(charge.0, self.input.lsn);
         Ok(ItemReply::of(Outcome::Replaced, Some(version), meta))
+    }
+
+    /// Refuses a version that would make the logical partition, or the partition, too large.
+    pub fn check_growth(&mut self, logical: &LogicalKey, item: &PreparedBody, old_bytes: usize) -> Plan<()> {
+        let (shape, seconds) = (self.input.shape, self.input.time.seconds());
+        let new_bytes = rendered_size(item.members.size_bytes, shape, seconds);
+        self.check_size_after(logical, new_bytes as i64 - old_bytes as i64)
     }
 
     fn rename(

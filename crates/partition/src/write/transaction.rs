@@ -19,13 +19,14 @@ use crate::index::{self, IndexChange, Maintained};
 use crate::invariants::Point;
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER, PartitionUid};
-use crate::log::entry::{self, ChangeKind, Counters, LogEntry, LogOperation};
+use crate::log::entry::{self, ChangeKind, Counters, EndedRow, LogEntry, LogOperation};
 use crate::oldest::Oldest;
 use crate::origin::Origin;
 use crate::pending::Pending;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::shape::ContainerSchema;
 use crate::sizes::{LogicalSize, RecentSizes, SizeChange, limit};
+use crate::watch::{ENDED_ROWS_MAX, EndedVersion, Watch};
 
 /// Everything that a plan depends on. It stays the same while the plan is made.
 #[derive(Clone, Copy)]
@@ -46,6 +47,8 @@ pub(crate) struct PlanInput<'a> {
     /// Values that were fetched for the plan.
     pub reads: &'a ReadSet,
     pub maintained: &'a Maintained,
+    /// Copies that get the rows which end; not for steps, whose versions no other commit sees.
+    pub watch: Option<&'a dyn Watch>,
     /// `None` where they are not kept.
     pub sizes: Option<&'a RecentSizes>,
     /// The oldest items, as far as they are in memory.
@@ -94,6 +97,8 @@ struct Sized {
 /// Results besides the rows: for the log, and for the sequencer.
 struct Results {
     operations: Vec<LogOperation>,
+    /// Number of the copy that writes; 0 for clients.
+    origin: u32,
     /// Items that it has created.
     created: usize,
     /// The changes of logical partitions that are recorded.
@@ -115,6 +120,7 @@ impl<'a> Transaction<'a> {
         let state = Changes { counters: input.counters, ..Changes::default() };
         let outcome = Results {
             operations: Vec::new(),
+            origin: 0,
             created: 0,
             sum: SizeChange::default(),
             recorded: Vec::new(),
@@ -187,14 +193,14 @@ impl<'a> Transaction<'a> {
         old: Option<&StoredItem>,
         kind: ChangeKind,
     ) -> Plan<()> {
-        self.log_version(name, item.envelope().ordinal, old, kind);
+        self.log_version(name, item, old, kind)?;
         self.put_in(name, item, old, Claim::IfFree)
     }
 
     /// Writes a version that another partition decided on. The copied item takes over its unique
     /// values, even if another item holds them here.
     pub fn put_copy(&mut self, name: &ItemName<'_>, item: &StoredItem, old: Option<&StoredItem>) -> Plan<()> {
-        self.log_version(name, item.envelope().ordinal, old, ChangeKind::Replace);
+        self.log_version(name, item, old, ChangeKind::Replace)?;
         self.put_in(name, item, old, Claim::Always)
     }
 
@@ -208,19 +214,25 @@ impl<'a> Transaction<'a> {
         kind: ChangeKind,
     ) -> Plan<()> {
         let ordinal = item.envelope().ordinal;
-        self.log_version(name, ordinal, old, kind);
+        self.log_version(name, item, old, kind)?;
         let displaced = old.filter(|old| old.envelope().ordinal == ordinal);
         self.put_in(name, item, displaced, Claim::Always)
     }
 
-    fn log_version(&mut self, name: &ItemName<'_>, ordinal: u64, old: Option<&StoredItem>, kind: ChangeKind) {
+    fn log_version(
+        &mut self,
+        name: &ItemName<'_>,
+        item: &StoredItem,
+        old: Option<&StoredItem>,
+        kind: ChangeKind,
+    ) -> Plan<()> {
         match old.filter(|_| kind == ChangeKind::Create) {
             // Its time had run out: that is a change of its own.
             Some(expired) => {
-                self.log(ChangeKind::Expire, expired.envelope().ordinal, Some(expired), name);
-                self.log(kind, ordinal, None, name);
+                self.log(ChangeKind::Expire, name, Some(expired), None)?;
+                self.log(kind, name, None, Some(item))
             }
-            None => self.log(kind, ordinal, old, name),
+            None => self.log(kind, name, old, Some(item)),
         }
     }
 
@@ -288,7 +300,7 @@ impl<'a> Transaction<'a> {
     }
 
     pub fn delete(&mut self, name: &ItemName<'_>, old: &StoredItem, kind: ChangeKind) -> Plan<()> {
-        self.log(kind, old.envelope().ordinal, Some(old), name);
+        self.log(kind, name, Some(old), None)?;
         self.take_out(name, old)
     }
 
@@ -419,6 +431,20 @@ impl<'a> Transaction<'a> {
         }
     }
 
+    /// Refuses growth of a logical partition by so many bytes if it or the partition would exceed its
+    /// limit.
+    pub fn check_size_after(&mut self, logical: &LogicalKey, by: i64) -> Plan<()> {
+        let now = self.size_now(logical)?;
+        let size_bytes = now.size_bytes.saturating_add_signed(by);
+        let after = LogicalSize { size_bytes, ..now };
+        let partition_bytes = self.state.counters.size_bytes.saturating_add_signed(by);
+        let limits = &self.input.shape.limits;
+        match grows_beyond(now, after, partition_bytes, limits) {
+            true => Err(limit::refusal(after, limits).into()),
+            false => Ok(()),
+        }
+    }
+
     fn index(&mut self, old: Option<&StoredItem>, new: Option<&StoredItem>) -> Plan<()> {
         let maintained = self.input.maintained;
         let takes_long = |item: &StoredItem| item.is_heavy() && item.known_terms().is_none();
@@ -450,8 +476,16 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    fn log(&mut self, kind: ChangeKind, ordinal: u64, old: Option<&StoredItem>, name: &ItemName<'_>) {
+    /// Notes an operation for the log: `old` ends, `new` begins.
+    fn log(
+        &mut self,
+        kind: ChangeKind,
+        name: &ItemName<'_>,
+        old: Option<&StoredItem>,
+        new: Option<&StoredItem>,
+    ) -> Plan<()> {
         let key = &name.key[HEADER..];
+        let ordinal = new.or(old).expect("an operation is about a version").envelope().ordinal;
         let previous_lsn = old.map_or(0, StoredItem::lsn);
         // A version that the transaction itself has written is never visible.
         if let Some(old) = old.filter(|old| self.keeps(kind, old.lsn())) {
@@ -459,8 +493,43 @@ impl<'a> Transaction<'a> {
         }
         // A transaction of several steps may replace an item by another, whose ordinal differs.
         let ended_ordinal = old.map(|old| old.envelope().ordinal).filter(|ended| *ended != ordinal);
+        let ended = self.ended_rows(name, old, new)?;
         let operation = LogOperation::new(kind, ordinal, previous_lsn, key);
-        self.outcome.operations.push(LogOperation { ended_ordinal, ..operation });
+        self.outcome.operations.push(LogOperation { ended_ordinal, ended, ..operation });
+        Ok(())
+    }
+
+    /// Rows of copies that end with a version. Where the transaction itself has written that, no copy
+    /// has seen it: then the version from before the transaction counts. So all operations on an item
+    /// record rows of one version, however many there are.
+    fn ended_rows(
+        &self,
+        name: &ItemName<'_>,
+        old: Option<&StoredItem>,
+        new: Option<&StoredItem>,
+    ) -> Plan<Vec<EndedRow>> {
+        let (Some(watch), Some(old)) = (self.input.watch, old) else { return Ok(Vec::new()) };
+        if !self.input.switches.is_offloaded && (old.is_heavy() || new.is_some_and(StoredItem::is_heavy)) {
+            return Err(Stop::Heavy);
+        }
+        let before;
+        let old = if old.lsn() != self.input.lsn {
+            old
+        } else {
+            let Some(record) = self.stored(&name.key)? else { return Ok(Vec::new()) };
+            before = StoredItem::decode(record, self.input.shape)?;
+            &before
+        };
+        let ended = watch.ended(&EndedVersion { logical: name.logical, old, new });
+        assert!(ended.len() <= ENDED_ROWS_MAX, "a version has a bounded number of rows in copies");
+        let is_short = |ended: &EndedRow| u16::try_from(ended.row.len()).is_ok();
+        assert!(ended.iter().all(is_short), "the log has 16 bits for the length of an ended row");
+        Ok(ended)
+    }
+
+    /// The commit is part of a copy's maintenance.
+    pub fn set_origin(&mut self, copy: u32) {
+        self.outcome.origin = copy;
     }
 
     /// Whether a version is kept that ends.
@@ -544,6 +613,7 @@ impl<'a> Transaction<'a> {
         assert!(self.input.base.is_none(), "the end of a transaction commits its steps together");
         let operations = entry::net(std::mem::take(&mut self.outcome.operations), self.input.lsn);
         let entry = LogEntry::new(self.input.time, self.state.counters, operations);
+        let entry = LogEntry { origin: self.outcome.origin, ..entry };
         for (place, by) in &self.state.index.counts {
             let counted = &self.input.maintained.counted[*place];
             if let Some(count) = counted.after(*by) {

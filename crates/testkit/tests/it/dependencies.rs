@@ -43,6 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "routing",
             "charge",
             "storage",
+            "sql",
             "index",
             "heat",
             "partition",
@@ -54,7 +55,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("backup", &["model", "storage", "partition", "catalog", "router"]),
     ("change-log", &["model", "routing", "partition", "catalog", "host", "router"]),
     ("maintenance", &["model", "document", "routing", "heat", "partition", "catalog", "capacity", "router"]),
-    ("definitions", &["model", "document", "routing", "partition", "script", "catalog", "router"]),
+    ("definitions", &["model", "document", "routing", "sql", "partition", "script", "catalog", "router"]),
     (
         "analytics",
         &[
@@ -106,6 +107,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "copies",
+        &["model", "document", "routing", "storage", "partition", "catalog", "host", "router", "change-log"],
+    ),
+    (
         "projections",
         &[
             "model",
@@ -144,6 +149,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "procedures",
             "mongo",
             "projections",
+            "copies",
             "backup",
         ],
     ),

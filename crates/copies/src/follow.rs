@@ -1,0 +1,148 @@
+//! Rounds: pages of the source's log, applied to the index one after the other.
+
+use bytes::Bytes;
+use shardlake_change_log::{LogFollower, NextRound, PartRound};
+use shardlake_document::partition_key_text;
+use shardlake_model::{ErrorKind, Result};
+use shardlake_partition::{
+    ContainerSchema, CopyRow, Image, Images, LogChange, RoundError, StoredItem, item_of_position,
+};
+use shardlake_routing::KeyRange;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::plan::{ItemChange, Step, steps};
+use crate::runner::IndexAtWork;
+use crate::send;
+use crate::status::Refusal;
+
+/// Operations of one page.
+const PAGE_OPERATIONS: usize = 256;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Worked,
+    /// One part has nothing new.
+    Looked,
+    /// All parts are read to their ends.
+    Idle,
+    /// The log lacks changes: only a build brings the index level.
+    Hole,
+}
+
+/// Applies one round of one part.
+pub(crate) async fn follow(at: &IndexAtWork<'_>, follower: &mut LogFollower) -> Result<Progress> {
+    let PartRound { span, round } = match follower.next_round(at.serving).await {
+        Ok(NextRound::Round(round)) => *round,
+        Ok(NextRound::Nothing) => return Ok(Progress::Looked),
+        Ok(NextRound::End) => {
+            follower.look_again(at.serving);
+            return Ok(Progress::Idle);
+        }
+        Err(RoundError::Failed(error)) => return Err(error),
+        Err(RoundError::Hole { .. } | RoundError::Ahead { .. }) => return Ok(Progress::Hole),
+    };
+    let mut round = round.with(Images::Current).in_pages_of(PAGE_OPERATIONS);
+    loop {
+        let page = match round.next_page().await {
+            Ok(Some(page)) => page,
+            Ok(None) => return Ok(Progress::Worked),
+            // Its part goes on in the partitions that replaced it.
+            Err(error) if error.kind() == ErrorKind::PartitionGone => return Ok(Progress::Worked),
+            Err(error) => return Err(error),
+        };
+        let changes = changes_of(at, &page.changes)?;
+        for step in steps(at, changes, page.upto) {
+            at.take(step, follower, &span).await?;
+        }
+        at.note_position(follower);
+        if at.is_interrupted() {
+            return Ok(Progress::Worked);
+        }
+    }
+}
+
+/// The rows of a page's changes, and the rows that ended with them.
+fn changes_of(at: &IndexAtWork<'_>, changes: &[LogChange]) -> Result<Vec<ItemChange>> {
+    let schema = &at.source.shape;
+    let (mut seen, mut found) = (BTreeSet::new(), Vec::with_capacity(changes.len()));
+    for change in changes {
+        let (logical, id) = item_of_position(&change.key)?;
+        let newest = match &change.new {
+            Image::Record(record) if seen.insert(change.key.clone()) => {
+                let item = StoredItem::decode(record.clone(), schema)?;
+                let rows = at.rows.rows_of(&item, &logical.partition_key);
+                let refusal = rows.refused.into_iter().next().map(|reason| Refusal {
+                    key: partition_key_text(&logical.partition_key),
+                    id: id.clone(),
+                    reason,
+                });
+                at.entry.status.live().note_item(change.key.clone(), refusal);
+                Some((item.lsn(), rows.rows))
+            }
+            Image::Gone | Image::NotAsked => {
+                at.entry.status.live().note_item(change.key.clone(), None);
+                None
+            }
+            _ => None,
+        };
+        let ended = change.ended.iter().filter(|ended| ended.copy == at.record.number);
+        let ended = ended.map(|ended| shardlake_router::EndedIndexRow::decode(&ended.row));
+        let ended = ended.collect::<Result<_>>()?;
+        found.push(ItemChange { lsn: change.lsn, logical, newest, ended });
+    }
+    Ok(found)
+}
+
+/// The name of a row among refusals; those of items are their keys.
+fn row_name(row: &CopyRow) -> Bytes {
+    Bytes::from(format!("row {}", row.id))
+}
+
+impl IndexAtWork<'_> {
+    async fn take(&self, step: Step, follower: &mut LogFollower, span: &KeyRange) -> Result<()> {
+        match step {
+            Step::Write(rows) | Step::End(rows) => self.apply(rows).await,
+            Step::Done(upto) => {
+                follower.done(span, upto);
+                Ok(())
+            }
+        }
+    }
+
+    /// Applies rows. A row that cannot be written takes an older one with its name along: the index lacks
+    /// it then, and shows no former version of it.
+    pub(crate) async fn apply(&self, rows: Vec<CopyRow>) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let (serving, index, copy) = (self.serving, self.entry.index, self.record.number);
+        let has_refusals = self.entry.status.live().refused() > 0;
+        let names = rows.iter().filter(|_| has_refusals).map(row_name).collect::<Vec<_>>();
+        let mut sent = send::apply(serving, index, copy, rows).await?;
+        let refused = std::mem::take(&mut sent.refused);
+        if !refused.is_empty() {
+            let ends = refused.iter().map(|(row, _)| CopyRow { body: None, ..row.clone() }).collect();
+            let ended = send::apply(serving, index, copy, ends).await?;
+            sent.deleted += ended.deleted;
+        }
+        let mut live = self.entry.status.live();
+        live.written += sent.written;
+        live.deleted += sent.deleted;
+        names.into_iter().for_each(|name| live.note_item(name, None));
+        for (row, reason) in refused {
+            tracing::warn!(index = copy, row = row.id, reason, "a row of an index cannot be written");
+            let (name, key) = (row_name(&row), partition_key_text(&row.key.partition_key));
+            live.note_item(name, Some(Refusal { key, id: row.id, reason }));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn note_position(&self, follower: &LogFollower) {
+        self.entry.status.live().checkpoint.source = follower.position().records();
+    }
+
+    pub(crate) fn schema(&self) -> &Arc<ContainerSchema> {
+        &self.source.shape
+    }
+}

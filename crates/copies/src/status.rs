@@ -1,0 +1,148 @@
+//! State of an index in memory, and its report.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+
+use bytes::Bytes;
+use shardlake_catalog::{Checkpoint, PlaceRecord, SecondaryIndexRecord};
+use shardlake_change_log::Lag;
+use shardlake_stdx::Timestamp;
+
+/// Refused items that are listed; others are counted.
+pub const REFUSALS_LISTED: usize = 1000;
+
+/// Shared by the task, the saver and all readers.
+#[derive(Debug)]
+pub(crate) struct Status(Mutex<Live>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    pub generation: u16,
+    /// Progress, ahead of the stored progress. `source` has the parts that are built, each read up to an
+    /// LSN; `target` has the LSNs of the source where the build began.
+    pub checkpoint: Checkpoint,
+    pub saved: Checkpoint,
+    pub items_built: u64,
+    pub written: u64,
+    pub deleted: u64,
+    /// An obstacle: the task tries again.
+    pub waits: Option<String>,
+    pub last_error: Option<(String, Timestamp)>,
+    refusals: BTreeMap<Bytes, Refusal>,
+    /// Refused items beyond the listed ones, as far as they are known.
+    unlisted: u64,
+}
+
+/// An item of the source that has a row which cannot be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The item's partition key in the source, as JSON text.
+    pub key: String,
+    pub id: String,
+    pub reason: String,
+}
+
+impl Status {
+    /// Items that were refused before a restart are counted and not listed: a rebuild lists them.
+    pub fn new(record: &SecondaryIndexRecord, checkpoint: Checkpoint) -> Status {
+        let (generation, unlisted) = (record.generation, record.state.failed_rows);
+        let saved = checkpoint.clone();
+        Status(Mutex::new(Live { generation, checkpoint, saved, unlisted, ..Live::default() }))
+    }
+
+    pub fn live(&self) -> MutexGuard<'_, Live> {
+        self.0.lock().expect("nothing panics under this lock")
+    }
+
+    pub fn note_error(&self, words: String, now: Timestamp) {
+        self.live().last_error = Some((words, now));
+    }
+
+    pub fn report(
+        &self,
+        record: &SecondaryIndexRecord,
+        (database, container): (String, String),
+        rows: u64,
+    ) -> IndexReport {
+        let live = self.live();
+        IndexReport {
+            database,
+            container,
+            source: record.source_id.clone(),
+            number: record.number,
+            generation: record.generation,
+            state: record.state.status(),
+            reason: live.waits.clone().or_else(|| record.state.reason.clone()),
+            percent: None,
+            lag: Lag::default(),
+            places: live.checkpoint.source.clone(),
+            rows,
+            items_built: live.items_built,
+            written: live.written,
+            deleted: live.deleted,
+            refused: live.refused(),
+            refusals: live.refusals.values().cloned().collect(),
+            last_error: live.last_error.clone(),
+        }
+    }
+}
+
+impl Live {
+    /// Another generation begins from nothing.
+    pub fn begin(&mut self, generation: u16) {
+        *self = Live { generation, last_error: self.last_error.take(), ..Live::default() };
+    }
+
+    pub fn refused(&self) -> u64 {
+        self.refusals.len() as u64 + self.unlisted
+    }
+
+    /// What is known of an item from now on: why rows of it cannot be written, if that is so.
+    pub fn note_item(&mut self, item: Bytes, refusal: Option<Refusal>) {
+        match refusal {
+            None => drop(self.refusals.remove(&item)),
+            Some(refusal) => {
+                let has_room = self.refusals.len() < REFUSALS_LISTED || self.refusals.contains_key(&item);
+                match has_room {
+                    true => drop(self.refusals.insert(item, refusal)),
+                    false => self.unlisted += 1,
+                }
+            }
+        }
+    }
+}
+
+/// An index as an operator sees it.
+#[derive(Debug, Clone)]
+pub struct IndexReport {
+    pub database: String,
+    pub container: String,
+    pub source: String,
+    pub number: u32,
+    pub generation: u16,
+    /// The wire's `status`.
+    pub state: &'static str,
+    /// Why it waits or has failed.
+    pub reason: Option<String>,
+    /// Of the source's items, while it is built.
+    pub percent: Option<u8>,
+    pub lag: Lag,
+    /// Parts of the source's hash space, and the last LSN whose rows are written.
+    pub places: Vec<PlaceRecord>,
+    pub rows: u64,
+    pub items_built: u64,
+    /// Rows written and deleted since the start of the server.
+    pub written: u64,
+    pub deleted: u64,
+    /// Items that have rows which cannot be written.
+    pub refused: u64,
+    /// At most [`REFUSALS_LISTED`] of them.
+    pub refusals: Vec<Refusal>,
+    pub last_error: Option<(String, Timestamp)>,
+}
+
+pub(crate) fn percent(built: u64, items: u64) -> u8 {
+    // Items may be deleted and created meanwhile; the end of a build is a change of state.
+    let percent = built.saturating_mul(100).checked_div(items).unwrap_or(99);
+    u8::try_from(percent.min(99)).expect("at most 99")
+}

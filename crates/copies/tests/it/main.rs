@@ -1,0 +1,6 @@
+//! Global secondary indexes through an account in memory.
+
+mod indexes;
+mod store;
+
+use shardlake_account_fixture as support;

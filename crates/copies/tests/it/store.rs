@@ -1,0 +1,160 @@
+//! A source with indexes, the actions of clients on it, and the comparison of each index with its definition.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use shardlake_account::{ContainerHandle, FeedScope, IndexReport};
+use shardlake_document::parse_partition_key;
+use shardlake_model::{ContainerDefinition, PartitionKeyDefinition, SecondaryIndexDefinition, Throughput};
+use shardlake_router::IndexRows;
+
+use crate::support::json_door::{JsonDoor, KeyInput};
+use crate::support::{Fixture, eventually, json as json_of, none};
+
+/// The containers `db/source` and its indexes.
+pub struct Store<'f> {
+    pub fixture: &'f Fixture,
+}
+
+impl<'f> Store<'f> {
+    pub async fn new(fixture: &'f Fixture, default_ttl: Option<i64>, throughput: u64) -> Store<'f> {
+        let mut definition = ContainerDefinition::new("source", PartitionKeyDefinition::hash("/pk"));
+        definition.default_ttl = default_ttl;
+        fixture.container_with(definition, throughput).await;
+        Store { fixture }
+    }
+
+    pub fn container(&self, id: &str) -> ContainerHandle {
+        self.fixture.account.router().container("db", id).expect("there")
+    }
+
+    /// Creates an index of a container.
+    pub async fn index(&self, source: &str, id: &str, key: &str, definition: &str) {
+        let index = SecondaryIndexDefinition {
+            source_collection_id: source.to_owned(),
+            source_collection_rid: None,
+            definition: definition.to_owned(),
+            shardlake: Default::default(),
+        };
+        let container = ContainerDefinition::new(id, PartitionKeyDefinition::hash(key));
+        let throughput = Some(Throughput::Manual(100_000));
+        self.fixture
+            .account
+            .definitions()
+            .create_secondary_index(&self.fixture.ctx(), "db", container, index, throughput)
+            .await
+            .expect("created");
+    }
+
+    pub async fn upsert(&self, item: &Value) -> shardlake_model::Result<()> {
+        let (account, context, source) =
+            (&self.fixture.account, self.fixture.ctx(), self.container("source"));
+        account.upsert_item(&context, &source, None, item.to_string().as_bytes(), &none()).await.map(drop)
+    }
+
+    pub async fn put(&self, pk: &str, id: &str, k: &str) {
+        self.upsert(&json!({ "id": id, "pk": pk, "k": k, "n": 1 })).await.expect("written");
+    }
+
+    pub async fn delete(&self, pk: &str, id: &str) -> shardlake_model::Result<()> {
+        let (account, context, source) =
+            (&self.fixture.account, self.fixture.ctx(), self.container("source"));
+        let key = json!([pk]).to_string();
+        account.delete_item(&context, &source, Some(KeyInput(&key)), id, &none()).await.map(drop)
+    }
+
+    pub async fn all(&self, container: &str) -> Vec<Value> {
+        let container = self.container(container);
+        let (mut items, mut next) = (Vec::new(), None);
+        loop {
+            let (account, context) = (&self.fixture.account, self.fixture.ctx());
+            let page = account
+                .items()
+                .read_feed(&context, &container, FeedScope::All, Some(-1), next.as_deref())
+                .await;
+            let page = page.expect("read");
+            items.extend(page.items.iter().map(json_of));
+            next = page.continuation;
+            if next.is_none() {
+                return items;
+            }
+        }
+    }
+
+    pub async fn report(&self, index: &str) -> IndexReport {
+        self.fixture.account.copies().index("db", index).await.expect("there")
+    }
+
+    /// Waits until every index is level.
+    pub async fn settled(&self) {
+        let mut tries = 0;
+        eventually("every index is level", async || {
+            // Budgets live by this clock.
+            self.fixture.clock.advance(std::time::Duration::from_millis(10));
+            let reports = self.fixture.account.copies().indexes().await;
+            tries += 1;
+            assert!(tries < 5000, "{reports:#?}");
+            reports.iter().all(|report| report.state == "Active" && report.lag.changes == 0)
+        })
+        .await;
+    }
+
+    /// Names and bodies of an index's rows, without system properties.
+    pub async fn rows(&self, index: &str) -> BTreeMap<String, Value> {
+        let mut rows = BTreeMap::new();
+        for mut row in self.all(index).await {
+            let whole = row.to_string();
+            let members = row.as_object_mut().expect("an object");
+            members.retain(|name, _| {
+                !["_rid", "_self", "_etag", "_attachments", "_ts"].contains(&name.as_str())
+            });
+            let name = format!("{} {}", row["id"], row);
+            let before = rows.insert(name, row);
+            assert_eq!(before, None, "a row of {index} is there once: {whole}");
+        }
+        rows
+    }
+
+    /// The rows that an index should have, by its definition over the source.
+    pub async fn expected(&self, source: &str, index: &str) -> BTreeMap<String, Value> {
+        let live = self.fixture.account.router().live_catalog();
+        let (from, to) = (self.container(source), self.container(index));
+        let rid = to.entry.record.container.rid;
+        let record = live.definitions.secondary_indexes.get(&rid).expect("an index");
+        let compiled = IndexRows::of_index(&live.definitions, rid, record, &from.entry.shape);
+        let compiled = compiled.expect("compiles");
+        let mut expected = BTreeMap::new();
+        let (mut items, mut next) = (Vec::new(), None);
+        loop {
+            let context = self.fixture.ctx();
+            let items_api = self.fixture.account.items();
+            let page = items_api.read_feed(&context, &from, FeedScope::All, Some(-1), next.as_deref()).await;
+            let page = page.expect("read");
+            items.extend(page.items);
+            next = page.continuation;
+            if next.is_none() {
+                break;
+            }
+        }
+        let path = &from.entry.shape.key_paths[0].0[0];
+        for item in items {
+            let json = json_of(&item);
+            let key = match json.get(path) {
+                Some(value) => json!([value]).to_string(),
+                None => "[{}]".to_owned(),
+            };
+            let key = parse_partition_key(&key).expect("a key");
+            for row in compiled.rows_of(&item, &key).rows {
+                let mut text = Vec::new();
+                shardlake_document::write_json(row.row.body.raw(), &mut text);
+                let row: Value = serde_json::from_slice(&text).expect("JSON");
+                expected.insert(format!("{} {}", row["id"], row), row);
+            }
+        }
+        expected
+    }
+
+    pub async fn check(&self, source: &str, index: &str) {
+        assert_eq!(self.rows(index).await, self.expected(source, index).await, "{index} over {source}");
+    }
+}

@@ -1,0 +1,361 @@
+//! Containers that are global secondary indexes: rules of their creation and replacement; their state.
+//!
+//! An index is a container with a [`SecondaryIndexRecord`]. The source's etag changes with the list of its indexes, in
+//! the same change of the catalog, and so does the running state of the source's partitions.
+
+use std::sync::Arc;
+
+use shardlake_catalog::{ContainerRecord, Definitions, SecondaryIndexRecord, SecondaryIndexState};
+use shardlake_model::{
+    ConflictResolutionPolicy, Container, ContainerDefinition, ContainerRid, Error, ErrorKind, ExpiredRows,
+    INDEX_CHAIN_MAX, INDEXES_OF_SOURCE_MAX, INDEXES_OF_SOURCE_MAX_STRICT, IndexCharge, IndexReads,
+    IndexSettings, KeyPath, RequestContext, Result, SecondaryIndexDefinition, Throughput,
+};
+use shardlake_router::{ContainerEntry, ContainerHandle, DatabaseEntry, NOT_ON_VIEWS};
+use shardlake_sql::{ComputedProperties, Derivation, DeriveSource, Dialect, GeometryKind, derive};
+use shardlake_stdx::{Random, Timestamp};
+
+use crate::Resources;
+
+/// A container's place among indexes, for its document.
+#[derive(Debug, Clone, Default)]
+pub struct SecondaryIndexView {
+    /// Set if the container is an index.
+    pub own: Option<Arc<SecondaryIndexRecord>>,
+    /// Indexes that clients may query in the container's place.
+    pub indexes: Vec<IndexOfSource>,
+}
+
+/// An index as its source lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexOfSource {
+    pub id: String,
+    pub rid: ContainerRid,
+    /// Paths of the source whose old values move rows of the index.
+    pub moving_paths: Vec<String>,
+}
+
+impl Resources {
+    /// Creates a container whose items are the rows of a query over another container of the database.
+    pub async fn create_secondary_index(
+        &self,
+        ctx: &RequestContext,
+        database: &str,
+        definition: ContainerDefinition,
+        index: SecondaryIndexDefinition,
+        throughput: Option<Throughput>,
+    ) -> Result<ContainerHandle> {
+        if self.0.dialect == Dialect::Strict && matches!(throughput, Some(Throughput::Manual(_))) {
+            return Err(Error::bad_request(
+                "a global secondary index has autoscale throughput in the strict dialect: send 'x-ms-cosmos-offer-autopilot-settings', or no throughput",
+            ));
+        }
+        self.create_any(ctx, database, definition, throughput, (None, Some(index))).await
+    }
+
+    /// The record of a new index, checked against its source.
+    pub(crate) fn new_index_record(
+        &self,
+        draft: &mut Definitions,
+        owner: &DatabaseEntry,
+        definition: &ContainerDefinition,
+        index: &SecondaryIndexDefinition,
+        now: Timestamp,
+    ) -> Result<SecondaryIndexRecord> {
+        let source = source_of(owner, index)?;
+        let rid = source.record.container.rid;
+        check_room(draft, source, self.0.dialect)?;
+        check_settings(&index.shardlake)?;
+        check_policies(definition)?;
+        let derivation = derive(&index.definition, &source_form(source), self.0.dialect)?;
+        check_key(definition, &derivation)?;
+        Ok(SecondaryIndexRecord {
+            number: draft.new_copy_number(),
+            source: rid,
+            source_id: source.record.container.definition.id.clone(),
+            definition: index.definition.clone(),
+            settings: index.shardlake.clone(),
+            state: SecondaryIndexState::default(),
+            generation: 1,
+            created: now.seconds(),
+        })
+    }
+
+    /// The indexes of a container, and the index that it is.
+    pub fn secondary_indexes(&self, container: &ContainerHandle) -> SecondaryIndexView {
+        let live = self.router().live_catalog();
+        let rid = container.entry.record.container.rid;
+        let mut indexes: Vec<(u32, IndexOfSource)> = Vec::new();
+        for (rid, record) in live.definitions.secondary_indexes_of(rid) {
+            let Some(entry) = live.container_of_rid(rid) else { continue };
+            if let Some(moving_paths) = listed_paths(&container.entry, entry, record) {
+                let id = entry.record.container.definition.id.clone();
+                indexes.push((record.number, IndexOfSource { id, rid, moving_paths }));
+            }
+        }
+        indexes.sort_by_key(|(number, _)| *number);
+        SecondaryIndexView {
+            own: live.definitions.secondary_indexes.get(&rid).cloned(),
+            indexes: indexes.into_iter().map(|(_, index)| index).collect(),
+        }
+    }
+
+    /// Changes the state of an index, unless it was deleted; returns whether it is there.
+    pub async fn change_index_state(
+        &self,
+        container: ContainerRid,
+        edit: impl FnOnce(&mut SecondaryIndexState) + Send + 'static,
+    ) -> Result<bool> {
+        let plan = move |_: &_, draft: &mut Definitions| {
+            let Some(record) = draft.secondary_indexes.get(&container) else { return Ok(false) };
+            let mut record = SecondaryIndexRecord::clone(record);
+            edit(&mut record.state);
+            draft.secondary_indexes.put(container, record);
+            Ok(true)
+        };
+        Ok(self.router().change(plan).await?.0)
+    }
+}
+
+/// Finds the source by its name, and compares its rid.
+fn source_of<'o>(
+    owner: &'o DatabaseEntry,
+    index: &SecondaryIndexDefinition,
+) -> Result<&'o Arc<ContainerEntry>> {
+    let name = &index.source_collection_id;
+    let source = owner.containers.get(name).ok_or_else(|| {
+        Error::bad_request(format!(
+            "the source of the index, container '{name}', does not exist in the database '{}': create it first",
+            owner.database.id
+        ))
+    })?;
+    if let Some(rid) = &index.source_collection_rid
+        && rid != source.rid_text()
+    {
+        return Err(Error::bad_request(format!(
+            "the source '{name}' was created anew meanwhile: its rid is '{}', not '{rid}'; read it again",
+            source.rid_text()
+        )));
+    }
+    if source.record.container.is_collection {
+        return Err(Error::unsupported(format!(
+            "the source '{name}' was created over the MongoDB API: indexes over collections are not supported yet; nothing was done"
+        )));
+    }
+    Ok(source)
+}
+
+/// Compiled policies of a source that rows depend on.
+fn source_form(source: &ContainerEntry) -> DeriveSource<'_> {
+    DeriveSource { computed: Some(&source.shape.computed), geometry: source.shape.geometry }
+}
+
+fn check_room(draft: &Definitions, source: &ContainerEntry, dialect: Dialect) -> Result<()> {
+    let rid = source.record.container.rid;
+    let name = &source.record.container.definition.id;
+    let depth = draft.secondary_index_depth(rid);
+    if depth > 0 && dialect == Dialect::Strict {
+        return Err(Error::bad_request(format!(
+            "'{name}' is a global secondary index: it has no indexes of its own in the strict dialect"
+        )));
+    }
+    if depth >= INDEX_CHAIN_MAX {
+        return Err(Error::bad_request(format!(
+            "'{name}' ends a chain of {INDEX_CHAIN_MAX} indexes, which is the limit: use an earlier source"
+        )));
+    }
+    let most = match dialect {
+        Dialect::Strict => INDEXES_OF_SOURCE_MAX_STRICT,
+        Dialect::Shardlake => INDEXES_OF_SOURCE_MAX,
+    };
+    match draft.secondary_indexes_of(rid).count() < most {
+        true => Ok(()),
+        false => Err(Error::bad_request(format!(
+            "the source '{name}' has {most} indexes, which is the limit: delete one first"
+        ))),
+    }
+}
+
+/// Refuses settings that nothing follows yet.
+fn check_settings(settings: &IndexSettings) -> Result<()> {
+    let IndexSettings { reads, expired, unique, charge, dead_letters } = settings;
+    let refused = |member: &str| {
+        Err(Error::unsupported(format!(
+            "the setting 'shardlake.{member}' of a global secondary index is not supported yet: leave it out; nothing was done"
+        )))
+    };
+    if *unique {
+        return refused("unique");
+    }
+    if *reads != IndexReads::Eventual {
+        return refused("reads");
+    }
+    if *expired != ExpiredRows::Delete {
+        return refused("expired");
+    }
+    if *charge != IndexCharge::Containers {
+        return refused("charge");
+    }
+    match dead_letters == &IndexSettings::default().dead_letters {
+        true => Ok(()),
+        false => refused("deadLetters"),
+    }
+}
+
+/// Refuses policies that decide about writes of clients, of which an index has none.
+pub(crate) fn check_policies(definition: &ContainerDefinition) -> Result<()> {
+    let refused = |member: &str| {
+        Err(Error::bad_request(format!(
+            "a global secondary index takes no '{member}': its items follow its source; leave it out"
+        )))
+    };
+    if definition.default_ttl.is_some() {
+        return refused("defaultTtl");
+    }
+    if !definition.unique_key_policy.unique_keys.is_empty() {
+        return refused("uniqueKeyPolicy");
+    }
+    match definition.conflict_resolution_policy == ConflictResolutionPolicy::default() {
+        true => Ok(()),
+        false => refused("conflictResolutionPolicy"),
+    }
+}
+
+/// Rows without a value at the key have the undefined key. A path at which no row has one is a mistake.
+fn check_key(definition: &ContainerDefinition, derivation: &Derivation) -> Result<()> {
+    for path in &definition.partition_key.paths {
+        let parsed = KeyPath::parse(path).map_err(|error| Error::bad_request(error.to_string()))?;
+        if !derivation.may_have(&parsed.0) {
+            return Err(Error::bad_request(format!(
+                "no row of the index has the partition key path '{path}': select the property, or use another key"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Paths of the source whose values make up the index's key; `None` where the index may not stand in for the source.
+fn listed_paths(
+    source: &ContainerEntry,
+    index: &ContainerEntry,
+    record: &SecondaryIndexRecord,
+) -> Option<Vec<String>> {
+    let derivation = derive(&record.definition, &source_form(source), Dialect::Shardlake).ok()?;
+    if !derivation.replaces_source() || record.settings.expired == ExpiredRows::Keep {
+        return None;
+    }
+    let paths = index.shape.key_paths.iter().filter_map(|path| derivation.source_path(&path.0));
+    Some(paths.filter(|path| path != &["id"]).map(|path| format!("/{}", path.join("/"))).collect())
+}
+
+/// Gives a source another etag, since the list of its indexes has changed.
+pub(crate) fn touch_source(draft: &mut Definitions, source: ContainerRid, random: &Random) {
+    let Some(record) = draft.containers.get(&source).cloned() else { return };
+    let container = Container { etag: random.guid().0, ..record.container.clone() };
+    draft.containers.put(source, ContainerRecord { container, ..ContainerRecord::clone(&record) });
+}
+
+/// Refuses to delete a source before its indexes.
+pub(crate) fn check_has_no_indexes(draft: &Definitions, container: &Container) -> Result<()> {
+    let mut indexes: Vec<String> = draft
+        .secondary_indexes_of(container.rid)
+        .filter_map(|(rid, _)| draft.containers.get(&rid))
+        .map(|record| format!("'{}'", record.container.definition.id))
+        .collect();
+    if indexes.is_empty() {
+        return Ok(());
+    }
+    indexes.sort();
+    Err(Error::bad_request(format!(
+        "'{}' is the source of global secondary indexes: delete {} first",
+        container.definition.id,
+        indexes.join(", ")
+    )))
+}
+
+/// Refuses to rename or overwrite an index or a source: records of indexes have the source's name.
+pub(crate) fn check_is_apart(draft: &Definitions, container: &Container) -> Result<()> {
+    check_has_no_indexes(draft, container)?;
+    check_is_no_index(draft, container)
+}
+
+/// Refuses to redefine an index over a protocol that does not show indexes.
+pub(crate) fn check_is_no_index(draft: &Definitions, container: &Container) -> Result<()> {
+    match draft.secondary_indexes.get(&container.rid) {
+        None => Ok(()),
+        Some(index) => Err(Error::new(
+            ErrorKind::Forbidden,
+            format!(
+                "'{}' is a global secondary index of '{}': its definition cannot be changed",
+                container.definition.id, index.source_id
+            ),
+        )
+        .with_code(NOT_ON_VIEWS, Vec::new())),
+    }
+}
+
+/// Checks the definition that replaces that of an index or of a source. `sent` is the index member of the request;
+/// without it the index stays as it is.
+pub(crate) fn check_replace(
+    draft: &Definitions,
+    container: &Container,
+    new: &ContainerDefinition,
+    sent: Option<&SecondaryIndexDefinition>,
+) -> Result<()> {
+    match (draft.secondary_indexes.get(&container.rid), sent) {
+        (None, Some(_)) => {
+            return Err(Error::bad_request(format!(
+                "'{}' is no global secondary index, and a replace does not make it one: create another container",
+                container.definition.id
+            )));
+        }
+        (Some(record), sent) => {
+            check_policies(new)?;
+            if sent.is_some_and(|sent| !is_same(record, sent)) {
+                return Err(Error::bad_request(format!(
+                    "the source and the definition of the global secondary index '{}' cannot be changed by a replace: send them as they are, or leave them out",
+                    container.definition.id
+                )));
+            }
+        }
+        (None, None) => {}
+    }
+    check_rows_stay(draft, container, new)
+}
+
+fn is_same(record: &SecondaryIndexRecord, sent: &SecondaryIndexDefinition) -> bool {
+    record.source_id == sent.source_collection_id
+        && record.definition == sent.definition
+        && sent.source_collection_rid.as_ref().is_none_or(|rid| *rid == record.source.to_string())
+        && (sent.shardlake.is_default() || sent.shardlake == record.settings)
+}
+
+/// Refuses policies of a source under which an index would have other rows than it has.
+fn check_rows_stay(draft: &Definitions, container: &Container, new: &ContainerDefinition) -> Result<()> {
+    let old = &container.definition;
+    if old.computed_properties == new.computed_properties && old.geospatial_config == new.geospatial_config {
+        return Ok(());
+    }
+    for (rid, record) in draft.secondary_indexes_of(container.rid) {
+        if rows_under(old, record) != rows_under(new, record) {
+            let name = draft.containers.get(&rid).map(|record| record.container.definition.id.clone());
+            return Err(Error::bad_request(format!(
+                "the computed properties or the geospatialConfig of '{}' cannot be changed: the global secondary index '{}' uses them; delete it first",
+                old.id,
+                name.unwrap_or_default()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn rows_under(definition: &ContainerDefinition, record: &SecondaryIndexRecord) -> Option<Derivation> {
+    let computed = shardlake_partition::computed_definitions(definition);
+    let computed = ComputedProperties::compile(&computed).ok()?;
+    let geometry = match definition.geospatial_config.kind.as_str() {
+        "Geometry" => GeometryKind::Geometry,
+        _ => GeometryKind::Geography,
+    };
+    let source = DeriveSource { computed: Some(&computed), geometry };
+    derive(&record.definition, &source, Dialect::Shardlake).ok()
+}
