@@ -31,10 +31,12 @@ pub use shardlake_capacity::policy::{NextStep, SplitReason};
 pub use shardlake_catalog::stamp_key;
 pub use shardlake_catalog::{
     AnalyticalMode, AnalyticalRecord, AnalyticalSchema, AnalyticalSettings, MatchPair, ProjectionCounts,
-    ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SetPair,
+    ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SecondaryIndexRecord, SetPair,
 };
 pub use shardlake_copies::{IndexReport, Refusal};
-pub use shardlake_definitions::{GrantedChild, ResourceLink, ScriptWrite, stored_definitions};
+pub use shardlake_definitions::{
+    GrantedChild, IndexOfSource, ResourceLink, ScriptWrite, SecondaryIndexView, stored_definitions,
+};
 /// Parts of a patch, for front ends that make one themselves.
 pub use shardlake_document::{
     Body, ItemId, ItemName, Number, ParseLimits, PatchOperation, Value, parse_partition_key,

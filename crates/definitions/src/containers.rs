@@ -186,7 +186,7 @@ impl Resources {
         self.replace_with_index(ctx, (database, container), definition, None, preconditions).await
     }
 
-    /// As `replace_container`, with the index member of the request, which may only repeat what is stored.
+    /// As `replace_container`, with the index member of the request, which may only repeat the stored one.
     pub async fn replace_with_index(
         &self,
         ctx: &RequestContext,

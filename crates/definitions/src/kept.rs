@@ -6,7 +6,7 @@ use shardlake_partition::retention_of;
 use shardlake_router::{ContainerHandle, LiveCatalog, conflict, index_moved_to, not_found};
 
 use crate::Resources;
-use crate::secondary_indexes::check_is_apart;
+use crate::secondary_indexes::{check_is_apart, check_is_no_index};
 
 /// A container's new definition, with the front end's data.
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ impl Resources {
             (self.router().random().guid().0, ctx.now, self.router().limits().clone(), container.to_owned());
         let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
             let old = draft.containers.get(&rid).ok_or_else(|| not_found("container", &id))?.clone();
-            check_is_apart(draft, &old.container)?;
+            check_is_no_index(draft, &old.container)?;
             let Redefined { definition, kept, narrowings, bounds } = change(&old.container)?;
             let definition = definition.normalise(&limits)?;
             let timestamp = now.seconds();

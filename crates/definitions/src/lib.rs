@@ -54,12 +54,7 @@ struct ResourcesState {
 }
 
 impl Resources {
-    pub fn new(
-        router: Serving,
-        scripts: Scripts,
-        analytical: AnalyticalMode,
-        dialect: Dialect,
-    ) -> Resources {
+    pub fn new(router: Serving, scripts: Scripts, analytical: AnalyticalMode, dialect: Dialect) -> Resources {
         Resources(Arc::new(ResourcesState { router, scripts, analytical, dialect }))
     }
 

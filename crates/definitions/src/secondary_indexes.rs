@@ -11,7 +11,7 @@ use shardlake_model::{
     INDEX_CHAIN_MAX, INDEXES_OF_SOURCE_MAX, INDEXES_OF_SOURCE_MAX_STRICT, IndexCharge, IndexReads,
     IndexSettings, KeyPath, RequestContext, Result, SecondaryIndexDefinition, Throughput,
 };
-use shardlake_router::{ContainerEntry, ContainerHandle, DatabaseEntry};
+use shardlake_router::{ContainerEntry, ContainerHandle, DatabaseEntry, NOT_ON_VIEWS};
 use shardlake_sql::{ComputedProperties, Derivation, DeriveSource, Dialect, GeometryKind, derive};
 use shardlake_stdx::{Random, Timestamp};
 
@@ -273,9 +273,14 @@ pub(crate) fn check_has_no_indexes(draft: &Definitions, container: &Container) -
     )))
 }
 
-/// Refuses to delete, rename or redefine an index or a source over a protocol that does not show indexes.
+/// Refuses to rename or overwrite an index or a source: records of indexes have the source's name.
 pub(crate) fn check_is_apart(draft: &Definitions, container: &Container) -> Result<()> {
     check_has_no_indexes(draft, container)?;
+    check_is_no_index(draft, container)
+}
+
+/// Refuses to redefine an index over a protocol that does not show indexes.
+pub(crate) fn check_is_no_index(draft: &Definitions, container: &Container) -> Result<()> {
     match draft.secondary_indexes.get(&container.rid) {
         None => Ok(()),
         Some(index) => Err(Error::new(
@@ -284,7 +289,8 @@ pub(crate) fn check_is_apart(draft: &Definitions, container: &Container) -> Resu
                 "'{}' is a global secondary index of '{}': its definition cannot be changed",
                 container.definition.id, index.source_id
             ),
-        )),
+        )
+        .with_code(NOT_ON_VIEWS, Vec::new())),
     }
 }
 

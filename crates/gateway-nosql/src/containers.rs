@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use shardlake_account::{
     ContainerHandle, ContainerUsage, METADATA_READ_CHARGE_CENTI, METADATA_WRITE_CHARGE_CENTI,
 };
-use shardlake_model::{ContainerDefinition, Error, ReplyMeta};
+use shardlake_model::{ContainerDefinition, Error, ReplyMeta, SecondaryIndexDefinition};
 
 use crate::call::Call;
 use crate::connection_mode::ConnectionMode;
@@ -18,10 +18,11 @@ use crate::header_names::{INDEX_PROGRESS, NOTE, RESOURCE_QUOTA, RESOURCE_USAGE, 
 use crate::headers::flag;
 use crate::reply::Reply;
 use crate::resource_document::{document, etag_text, members, page, read as read_reply, required_id};
+use crate::secondary_index::{self, IndexMembers};
 use crate::{known_members, metadata_query, throughput, unsupported};
 
 /// Members of [`ContainerDefinition`].
-const MEMBERS: [&str; 13] = [
+const MEMBERS: [&str; 14] = [
     "id",
     "indexingPolicy",
     "partitionKey",
@@ -35,12 +36,15 @@ const MEMBERS: [&str; 13] = [
     "previousImageRetentionPolicy",
     "vectorEmbeddingPolicy",
     "fullTextPolicy",
+    "allowMaterializedViews",
 ];
 
 #[derive(Serialize)]
 struct ContainerDocument<'c> {
     #[serde(flatten)]
     definition: &'c ContainerDefinition,
+    #[serde(flatten)]
+    indexes: IndexMembers,
     #[serde(rename = "_rid")]
     rid: &'c str,
     #[serde(rename = "_ts")]
@@ -78,11 +82,15 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Reply, Failure> {
     let mut members = members(&call.body)?;
     // Old clients write them into the body, with or without the headers.
     let (units, _size) = (members.remove("offerThroughput"), members.remove("offerType"));
-    let definition = definition_of(members)?;
+    let (definition, index) = definitions_of(members)?;
     let throughput = throughput::of_creation(call.headers, units.as_ref())?;
-    let database = call.path.database();
-    let container =
-        call.account.definitions().create_container(&call.context, database, definition, throughput).await?;
+    let (definitions, context, database) = (call.account.definitions(), &call.context, call.path.database());
+    let container = match index {
+        Some(index) => {
+            definitions.create_secondary_index(context, database, definition, index, throughput).await?
+        }
+        None => definitions.create_container(context, database, definition, throughput).await?,
+    };
     Ok(written(call, StatusCode::CREATED, &container))
 }
 
@@ -101,7 +109,7 @@ pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {
     container.check_intended_rid(call.headers.intended_rid)?;
     let headers = call.headers;
     let statistics = flag("x-ms-documentdb-populatepartitionstatistics", headers.populate_statistics)?;
-    let text = render(&container, statistics);
+    let text = render(call, &container, statistics);
     let reply = read_reply(text, container.container().etag, &headers.preconditions());
     let mut reply = with_share(reply, call, &container);
     if flag("x-ms-documentdb-populatequotainfo", headers.populate_quota)? {
@@ -125,14 +133,14 @@ pub(crate) fn head(call: &Call<'_>) -> Result<Reply, Failure> {
 }
 
 pub(crate) async fn replace(call: &Call<'_>) -> Result<Reply, Failure> {
-    let definition = definition(&call.body)?;
+    let (definition, index) = definitions_of(members(&call.body)?)?;
     let (database, container) = (call.path.database(), call.path.container());
     call.account.router().container(database, container)?.check_intended_rid(call.headers.intended_rid)?;
     let preconditions = call.headers.preconditions();
     let replaced = call
         .account
         .definitions()
-        .replace_container(&call.context, database, container, definition, &preconditions)
+        .replace_with_index(&call.context, (database, container), definition, index, &preconditions)
         .await?;
     Ok(written(call, StatusCode::OK, &replaced))
 }
@@ -154,8 +162,12 @@ const INVALID_VECTOR_PAYLOAD: &str = "The Vector Embedding Policy has an invalid
 const OF_OLD_POLICIES: [&str; 2] =
     ["indexingPolicy.includedPaths.indexes", "indexingPolicy.excludedPaths.indexes"];
 
-fn definition(body: &[u8]) -> Result<ContainerDefinition, Error> {
-    definition_of(members(body)?)
+/// The definition of a container, and of the index that it is.
+fn definitions_of(
+    mut members: Map<String, Value>,
+) -> Result<(ContainerDefinition, Option<SecondaryIndexDefinition>), Error> {
+    let index = secondary_index::taken(&mut members)?;
+    Ok((definition_of(members)?, index))
 }
 
 fn definition_of(members: Map<String, Value>) -> Result<ContainerDefinition, Error> {
@@ -194,7 +206,7 @@ fn unreadable(whole: &Value) -> Option<&str> {
 }
 
 fn written(call: &Call<'_>, status: StatusCode, container: &ContainerHandle) -> Reply {
-    let reply = Reply::json(status, METADATA_WRITE_CHARGE_CENTI, render(container, false));
+    let reply = Reply::json(status, METADATA_WRITE_CHARGE_CENTI, render(call, container, false));
     let reply = with_share(reply.with_etag(container.container().etag), call, container);
     match note(&container.container().definition) {
         Some(note) => {
@@ -235,10 +247,13 @@ pub(crate) fn with_quota(reply: Reply, container: &ContainerHandle) -> Reply {
 fn rows(call: &Call<'_>) -> Result<(String, Vec<Vec<u8>>), Error> {
     let database = call.account.router().database(call.path.database())?;
     let containers = call.account.router().containers(call.path.database())?;
-    Ok((database.rid.to_string(), containers.iter().map(|container| render(container, false)).collect()))
+    Ok((
+        database.rid.to_string(),
+        containers.iter().map(|container| render(call, container, false)).collect(),
+    ))
 }
 
-fn render(handle: &ContainerHandle, statistics: bool) -> Vec<u8> {
+fn render(call: &Call<'_>, handle: &ContainerHandle, statistics: bool) -> Vec<u8> {
     let container = handle.container();
     let ranges = || {
         let range = |range: shardlake_account::RangeStatistics| RangeDocument {
@@ -251,6 +266,7 @@ fn render(handle: &ContainerHandle, statistics: bool) -> Vec<u8> {
     };
     document(&ContainerDocument {
         definition: &container.definition,
+        indexes: IndexMembers::of(call.account.definitions().secondary_indexes(handle)),
         rid: handle.rid_text(),
         timestamp: container.timestamp,
         self_link: handle.self_link(),
@@ -270,6 +286,10 @@ mod tests {
 
     use super::*;
 
+    fn definition(body: &[u8]) -> Result<ContainerDefinition, Error> {
+        definition_of(members(body)?)
+    }
+
     #[test]
     fn the_member_list_is_the_models() {
         let mut full = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
@@ -282,6 +302,7 @@ mod tests {
         full.vector_embedding_policy =
             Some(shardlake_model::VectorEmbeddingPolicy { vector_embeddings: vec![] });
         full.full_text_policy = Some(shardlake_model::FullTextPolicy::default());
+        full.allow_materialized_views = Some(true);
         let text = serde_json::to_value(&full).expect("serialisable");
         let mut names: Vec<&str> = text.as_object().expect("object").keys().map(String::as_str).collect();
         let mut expected = MEMBERS.to_vec();
@@ -299,12 +320,7 @@ mod tests {
 
     #[test]
     fn unknown_members_and_missing_keys_are_refused() {
-        for name in [
-            "materializedViewDefinition",
-            "globalSecondaryIndexDefinition",
-            "clientEncryptionPolicy",
-            "other",
-        ] {
+        for name in ["clientEncryptionPolicy", "other"] {
             let text = format!(r#"{{"id":"c","partitionKey":{{"paths":["/pk"]}},"{name}":{{}}}}"#);
             let error = definition(text.as_bytes()).expect_err(name);
             assert_eq!(error.kind(), ErrorKind::Unsupported);

@@ -44,7 +44,7 @@ use crate::slow_log::{Ended, SlowLog};
 use crate::{
     account_document, batch, body, change_feed, conflicts, containers, databases, feed, items, offers,
     operator_reply, partition_key_delete, permissions, pkranges, query, query_plan, script_execute, scripts,
-    session, triggers, unsupported, users,
+    secondary_index, session, triggers, unsupported, users,
 };
 
 /// Where a request came in.
@@ -158,6 +158,7 @@ fn with_owner(reply: Reply, account: &Account, path: &Path<'_>, route: Route) ->
             let (Ok(database), Ok(user)) = (database, user) else { return reply };
             reply.with_owner(&format!("dbs/{}/users/{}", database.id, user.id), &user.rid.to_string())
         }
+        Route::Items | Route::Item => secondary_index::with_copy_state(reply, account, path),
         _ => reply,
     }
 }

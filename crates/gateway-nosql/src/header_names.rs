@@ -31,6 +31,7 @@ header_names! {
     QUERY_ADVICE = "x-ms-cosmos-query-advice";
     EXPLANATION = "x-shardlake-explain";
     NOTE = "x-shardlake-note";
+    COPY_STATE = "x-shardlake-copy-state";
     RESOURCE_QUOTA = "x-ms-resource-quota";
     RESOURCE_USAGE = "x-ms-resource-usage";
     INDEX_PROGRESS = "x-ms-documentdb-collection-index-transformation-progress";

@@ -72,6 +72,7 @@ mod resource_token;
 mod router;
 mod script_execute;
 mod scripts;
+mod secondary_index;
 mod session;
 mod settings;
 mod slow_log;

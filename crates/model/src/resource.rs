@@ -93,6 +93,9 @@ pub struct ContainerDefinition {
     pub vector_embedding_policy: Option<VectorEmbeddingPolicy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_text_policy: Option<FullTextPolicy>,
+    /// Sent by clients of the preview of global secondary indexes; without effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_materialized_views: Option<bool>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
@@ -177,6 +180,7 @@ impl ContainerDefinition {
             previous_image_retention_policy: None,
             vector_embedding_policy: None,
             full_text_policy: None,
+            allow_materialized_views: None,
         }
     }
 

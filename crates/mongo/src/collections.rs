@@ -294,7 +294,7 @@ impl Collections {
         Ok(())
     }
 
-    /// The collection for a write; error 166 for a view.
+    /// The collection for a write; error 166 for a view or a global secondary index.
     pub(crate) fn writable(&self, namespace: &Namespace) -> Result<Option<Collection>> {
         match self.find_name(namespace)? {
             Found::View(_) => {
@@ -302,6 +302,7 @@ impl Collections {
             }
             Found::Collection(collection) => {
                 self.check_in_transaction(&collection)?;
+                collection.handle.entry.check_takes_writes()?;
                 Ok(Some(collection))
             }
             Found::Nothing => Ok(None),

@@ -21,6 +21,9 @@ use crate::handle::PartitionHandle;
 use crate::history::{ContainerHistory, PastRelocation};
 use crate::motion::{Motion, RelocationReport, RelocationStatus, RelocationStep};
 
+/// MongoDB's code for a change of a view.
+pub const NOT_ON_VIEWS: i32 = 166;
+
 /// Record of a container, with the state that runs for it.
 #[derive(Clone)]
 pub struct ContainerEntry {
@@ -101,7 +104,7 @@ impl ContainerEntry {
         let Some(source) = &self.source else { return Ok(()) };
         let index = &self.record.container.definition.id;
         let message = format!("'{index}' is a global secondary index of '{source}': write there");
-        Err(Error::new(ErrorKind::Forbidden, message))
+        Err(Error::new(ErrorKind::Forbidden, message).with_code(NOT_ON_VIEWS, Vec::new()))
     }
 
     /// The time of the last commit that was queued in any of its partitions; zero without any.

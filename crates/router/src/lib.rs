@@ -64,7 +64,7 @@ use tokio::sync::{Notify, watch};
 use log_holds::MovedHolds;
 use throughput::DatabaseBudgets;
 
-pub use container_handle::{ContainerEntry, ContainerHandle, ContainerUsage, RangeStatistics};
+pub use container_handle::{ContainerEntry, ContainerHandle, ContainerUsage, NOT_ON_VIEWS, RangeStatistics};
 pub use definition_change::uninterrupted;
 pub use earlier::{
     EARLIER_BYTES_MAX, Earlier, EarlierEpoch, EarlierEvent, EarlierPartition, EarlierPeriod, EarlierRange,

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use shardlake_account::SHARDS_MAX;
+use shardlake_account::sql::Dialect;
 use shardlake_account::{CapacityMode, Enforcement, HeatRecording};
 use shardlake_model::{ConsistencyLevel, LimitScale, Numbers};
 
@@ -61,6 +62,7 @@ pub struct Config {
     pub throughput: Enforcement,
     pub capacity: CapacityMode,
     pub burst: bool,
+    pub index_dialect: Dialect,
     pub heat: HeatRecording,
     pub limits: ConnectionLimits,
     pub limits_scale: LimitScale,
@@ -222,6 +224,10 @@ impl Config {
                 Some(CapacityName::Serverless) => CapacityMode::Serverless,
             },
             burst: settings.burst_capacity.unwrap_or(false),
+            index_dialect: match settings.strict_gsi {
+                Some(true) => Dialect::Strict,
+                None | Some(false) => Dialect::Shardlake,
+            },
             heat: match settings.heat {
                 None | Some(HeatMode::On) => HeatRecording::On,
                 Some(HeatMode::Off) => HeatRecording::Off,

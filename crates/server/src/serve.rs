@@ -307,6 +307,7 @@ async fn start(
         throughput: config.throughput,
         capacity: config.capacity,
         burst: config.burst,
+        index_dialect: config.index_dialect,
         heat: config.heat,
         scripts: script_worker::settings(),
         analytical: config.analytics.mode(config.data_dir.as_deref()),

@@ -347,6 +347,14 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drain_seconds: Option<u64>,
 
+    /// Refuse definitions of global secondary indexes that go beyond the reference's
+    ///
+    /// For applications that are tested here and run there: only SELECT of properties or of *, at most 5 indexes of a container, none of an
+    /// index, and no manual throughput. Indexes that exist already stay. Without it: docs/copies.md.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", help_heading = "Global secondary indexes")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strict_gsi: Option<bool>,
+
     /// Whether containers may have an analytical store: on or off [default: on]
     ///
     /// A container with analyticalStorageTtl gets an open table (Parquet files under a Delta log) that follows it and takes no request

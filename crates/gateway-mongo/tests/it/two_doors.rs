@@ -273,3 +273,62 @@ async fn a_full_account_refuses_collections_by_a_code_of_its_own() {
     client.ok("d", of(&doc! { "drop": "a" })).await;
     client.ok("d", of(&doc! { "create": "c" })).await;
 }
+
+#[tokio::test]
+async fn an_index_takes_no_writes_at_either_door() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    let (ctx, definitions) = (ctx(&server), server.account.definitions());
+    let definition = |id: &str| ContainerDefinition::new(id, PartitionKeyDefinition::hash("/k"));
+    definitions.create_database(&ctx, "d", None).await.expect("a database");
+    definitions.create_container(&ctx, "d", definition("source"), None).await.expect("a source");
+    let index = |source: &str| shardlake_model::SecondaryIndexDefinition {
+        source_collection_id: source.into(),
+        source_collection_rid: None,
+        definition: "SELECT c.k FROM c".into(),
+        shardlake: Default::default(),
+    };
+    definitions
+        .create_secondary_index(&ctx, "d", definition("index"), index("source"), None)
+        .await
+        .expect("an index");
+    let insert = client.run("d", of(&doc! { "insert": "index", "documents": [{ "k": 1 }] })).await;
+    assert_eq!(code_of(&insert), Some(166), "{insert}");
+    for command in [
+        doc! { "update": "index", "updates": [{ "q": {}, "u": { "k": 2 }, "upsert": true }] },
+        doc! { "findAndModify": "index", "query": {}, "update": { "k": 2 }, "upsert": true },
+        doc! { "createIndexes": "index", "indexes": [{ "key": { "k": 1 }, "name": "k" }] },
+        doc! { "collMod": "index", "validator": { "k": 1 } },
+        doc! { "aggregate": "source", "pipeline": [{ "$merge": "index" }], "cursor": {} },
+        doc! { "aggregate": "source", "pipeline": [{ "$out": "index" }], "cursor": {} },
+    ] {
+        let answer = client.run("d", of(&command)).await;
+        assert_eq!(code_of(&answer), Some(166), "{command}: {answer}");
+    }
+    for (from, to) in [("index", "other"), ("source", "other")] {
+        let rename = doc! { "renameCollection": format!("d.{from}"), "to": format!("d.{to}") };
+        let answer = client.run("admin", of(&rename)).await;
+        assert!(code_of(&answer).is_some(), "{from}: {answer}");
+    }
+    assert!(code_of(&client.run("d", of(&doc! { "drop": "source" })).await).is_some(), "its index is there");
+    assert!(first_batch(&client.ok("d", of(&doc! { "find": "index" })).await).is_empty());
+    client.ok("d", of(&doc! { "drop": "index" })).await;
+    client.ok("d", of(&doc! { "drop": "source" })).await;
+    client.ok("d", of(&doc! { "insert": "collection", "documents": [{ "k": 1 }] })).await;
+    let refused =
+        definitions.create_secondary_index(&ctx, "d", definition("index"), index("collection"), None).await;
+    let error = refused.expect_err("a collection");
+    assert_eq!(error.kind(), shardlake_model::ErrorKind::Unsupported, "{error}");
+}
+
+/// The code of a failed command, or of its first failed write.
+fn code_of(answer: &shardlake_mql::Document) -> Option<i64> {
+    let code = answer.value("code").to_i64_exact();
+    code.or_else(|| match answer.value("writeErrors") {
+        Value::Array(errors) => match errors.first() {
+            Some(Value::Document(error)) => error.value("code").to_i64_exact(),
+            _ => None,
+        },
+        _ => None,
+    })
+}

@@ -45,6 +45,7 @@ mod rotated_keys;
 mod schema;
 mod script_runs;
 mod scripts;
+mod secondary_indexes;
 mod throughput;
 mod udfs;
 mod users;

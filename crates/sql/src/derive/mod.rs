@@ -38,7 +38,7 @@ use crate::syntax::parse;
 use crate::value::context::{EvaluationContext, FunctionContext, GeometryKind};
 use crate::value::meter::Meter;
 
-/// Members of a row, besides `id` and `_id`.
+/// Members of a row, without `id` and `_id`.
 pub const OUTPUTS_MAX: usize = 100;
 /// Rows of one item.
 pub const ROWS_MAX: usize = 100;
@@ -96,7 +96,7 @@ pub enum RowError {
     Evaluation(SqlError),
     #[error("{0}")]
     Document(DocumentError),
-    #[error("the item has no id that is a text")]
+    #[error("the item has no id")]
     NoId,
 }
 

@@ -131,7 +131,10 @@ impl Text<'_> {
                         self.refuse(item.name_span, format!("AS: {HINT}"))?;
                     }
                     if !is_plain {
-                        let span = if item.name_span.end > 0 { item.name_span } else { query.select.span };
+                        let span = match &item.expression {
+                            Expression::Call { span, .. } | Expression::UserDefined { span, .. } => *span,
+                            _ => item.name_span,
+                        };
                         self.refuse(span, format!("an output that is no property of the item: {HINT}"))?;
                     }
                 }

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
-use shardlake_document::{ItemView, RawValue, Value, partition_key_text};
+use shardlake_document::{ItemView, Value, identity_of, partition_key_text};
 use shardlake_model::PartitionKey;
 
 use super::{DerivedRow, RowError};
@@ -22,13 +22,14 @@ pub(super) fn rows_of(
     results: Vec<Value>,
     is_numbered: bool,
 ) -> Result<Vec<DerivedRow>, RowError> {
-    let Some(RawValue::String(source_id)) = item.body.get("id") else { return Err(RowError::NoId) };
-    let hash = hash_of(key, source_id);
+    // Texts stand for the ids of other kinds that the MongoDB API writes.
+    let source_id = identity_of(item.body).ok_or(RowError::NoId)?;
+    let hash = hash_of(key, &source_id);
     assert!(is_numbered || results.len() == 1, "an item without arrays has one row");
     let row = |(number, result): (usize, Value)| {
         let id = if is_numbered { format!("{hash}.{number}") } else { hash.clone() };
         let Value::Object(outputs) = result else { unreachable!("definitions have objects as rows") };
-        let body = Value::Object(members(&id, source_id, outputs)).to_body().map_err(RowError::Document)?;
+        let body = Value::Object(members(&id, &source_id, outputs)).to_body().map_err(RowError::Document)?;
         Ok(DerivedRow { number: number as u32, id, body })
     };
     results.into_iter().enumerate().map(row).collect()

@@ -5,6 +5,7 @@
 mod access_plans;
 mod access_properties;
 mod bind_conformance;
+mod derive;
 mod distinct_hash;
 mod execution_properties;
 mod functions;
