@@ -11,6 +11,7 @@ use shardlake_signature::Payload;
 use crate::account_keys::KeyTarget;
 use crate::analytics::AnalyticsAction;
 use crate::backups::BackupTarget;
+use crate::copies::CopyTarget;
 use crate::parameters::Parameters;
 use crate::projections::ProjectionTarget;
 use crate::sql::SqlTarget;
@@ -37,6 +38,7 @@ pub(crate) enum Target {
     Log,
     Diagnostics,
     Projections(ProjectionTarget),
+    Copies(CopyTarget),
     Backups(BackupTarget),
     Keys(KeyTarget),
     /// Every analytical store.
@@ -82,6 +84,10 @@ impl<'p> Address<'p> {
             ["analytics"] => Target::Analytics,
             ["analytics", rest @ ..] => {
                 Target::Sql(SqlTarget::of(rest, decode)?.ok_or_else(|| no_such_path(path))?)
+            }
+            ["copies", rest @ ..] => {
+                let target = CopyTarget::of(rest, decode)?;
+                Target::Copies(target.ok_or_else(|| no_such_path(path))?)
             }
             ["projections", rest @ ..] => {
                 let target = ProjectionTarget::of(rest, decode)?;
@@ -181,6 +187,7 @@ fn no_such_path(path: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::copies::CopyAction;
 
     fn target(path: &str) -> Target {
         let address = Address::parse(path, None).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -206,6 +213,28 @@ mod tests {
             ("indexing/preview", Action::PreviewPolicy),
         ] {
             assert_eq!(target(&format!("/_shardlake/v1/dbs/d/colls/c%2F1/{rest}")), of(what), "{rest}");
+        }
+    }
+
+    #[test]
+    fn copies_are_named_by_their_kind_and_container() {
+        let of = |rest: &str| match target(&format!("/_shardlake/v1/copies{rest}")) {
+            Target::Copies(target) => target,
+            other => panic!("{other:?}"),
+        };
+        let index = |database: &str, container: &str, action| CopyTarget::Index {
+            database: database.into(),
+            container: container.into(),
+            action,
+        };
+        assert_eq!(of(""), CopyTarget::All);
+        assert_eq!(of("/index/a%20b/c"), index("a b", "c", CopyAction::Show));
+        assert_eq!(of("/index/a/c/pause"), index("a", "c", CopyAction::Pause));
+        assert_eq!(of("/index/a/c/resume"), index("a", "c", CopyAction::Resume));
+        assert_eq!(of("/index/a/c/rebuild"), index("a", "c", CopyAction::Rebuild));
+        for path in ["/", "/index", "/index/a", "/index/a/", "/rules/a", "/index/a/c/stop"] {
+            let path = format!("/_shardlake/v1/copies{path}");
+            assert!(Address::parse(&path, None).is_err(), "{path}");
         }
     }
 

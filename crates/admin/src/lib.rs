@@ -18,6 +18,8 @@
 //! | `PUT dbs/{db}/colls/{coll}/throughput` | divide the throughput by hand |
 //! | `GET projections`, `GET projections/{id}` | rules that keep copies true, and their progress |
 //! | `PUT projections/{id}`, `DELETE projections/{id}` | create or replace one; delete it |
+//! | `GET copies`, `GET copies/index/{db}/{coll}` | global secondary indexes, and their progress |
+//! | `POST copies/index/{db}/{coll}/{pause, resume, rebuild}` | orders to one |
 //! | `POST backups`, `GET backups/{id}/shards/{shard}/files/{file}/{offset}`, `DELETE backups/{id}` | keep a state, read it, drop it |
 //! | `GET analytics`, `GET dbs/{db}/colls/{coll}/analytics` | tables of columns that follow containers |
 //! | `PUT dbs/{db}/colls/{coll}/analytics`, `POST …/analytics/{pause, resume, rebuild, compact, verify}` | settings of one; orders |
@@ -37,7 +39,7 @@
 //! | `actions.rs` | the bodies of requests about partitions, and their execution |
 //! | `analytics.rs` | requests about analytical stores |
 //! | `sql.rs` | SQL over analytical tables |
-//! | `projections.rs`, `backups.rs` | requests about projections, and about states that are copied to a backup |
+//! | `projections.rs`, `copies.rs`, `backups.rs` | requests about projections, about global secondary indexes, and about states that are copied to a backup |
 //!
 //! The operator's interface is not part of the protocol of the SDKs. Requests are signed with the
 //! account's keys; a read-only key may read and query, but not change anything. Only queries and
@@ -50,6 +52,7 @@ mod address;
 mod analytics;
 mod backups;
 mod client;
+mod copies;
 mod document;
 mod heat;
 mod key;
@@ -206,6 +209,7 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
         (Target::Analytics, "GET") => analytics::all(call).await,
         (Target::Sql(target), _) => sql::serve(call, target).await,
         (Target::Projections(target), _) => projections::serve(call, target).await,
+        (Target::Copies(target), _) => copies::serve(call, target).await,
         (Target::InContainer { database, container, what }, method) => {
             let container = call.account.router().container(database, container)?;
             match (*what, method) {

@@ -7,6 +7,7 @@ use crate::account_keys::KeyTarget;
 use crate::address::{Action, Target};
 use crate::analytics::AnalyticsAction;
 use crate::backups::BackupTarget;
+use crate::copies::{CopyAction, CopyTarget};
 use crate::projections::ProjectionTarget;
 use crate::sql::SqlTarget;
 
@@ -58,6 +59,7 @@ impl Address<'_> {
             Target::Log => AdminOperation::Log,
             Target::Diagnostics => AdminOperation::Diagnostics,
             Target::Projections(target) => of_projections(target, method),
+            Target::Copies(target) => of_copies(target),
             Target::Backups(target) => of_backups(target, method),
             Target::Keys(KeyTarget::All) => AdminOperation::ReadKeys,
             Target::Keys(KeyTarget::Rotate(_)) => AdminOperation::RotateKey,
@@ -83,6 +85,18 @@ fn of_projections(target: &ProjectionTarget, method: &Method) -> AdminOperation 
         ProjectionTarget::One(_) => AdminOperation::ReadProjections,
         ProjectionTarget::Pause(_) => AdminOperation::PauseProjection,
         ProjectionTarget::Resume(_) => AdminOperation::ResumeProjection,
+    }
+}
+
+/// Projections and indexes are copies of both kinds, and share the names of their operations.
+fn of_copies(target: &CopyTarget) -> AdminOperation {
+    match target {
+        CopyTarget::All | CopyTarget::Index { action: CopyAction::Show, .. } => {
+            AdminOperation::ReadProjections
+        }
+        CopyTarget::Index { action: CopyAction::Pause, .. } => AdminOperation::PauseProjection,
+        CopyTarget::Index { action: CopyAction::Resume, .. } => AdminOperation::ResumeProjection,
+        CopyTarget::Index { action: CopyAction::Rebuild, .. } => AdminOperation::PutProjection,
     }
 }
 

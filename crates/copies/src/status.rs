@@ -69,6 +69,7 @@ impl Status {
             database,
             container,
             source: record.source_id.clone(),
+            definition: record.definition.clone(),
             number: record.number,
             generation: record.generation,
             state: record.state.status(),
@@ -118,6 +119,7 @@ pub struct IndexReport {
     pub database: String,
     pub container: String,
     pub source: String,
+    pub definition: String,
     pub number: u32,
     pub generation: u16,
     /// The wire's `status`.
@@ -139,6 +141,13 @@ pub struct IndexReport {
     /// At most [`REFUSALS_LISTED`] of them.
     pub refusals: Vec<Refusal>,
     pub last_error: Option<(String, Timestamp)>,
+}
+
+impl IndexReport {
+    /// Parts of the source's hash space, in hexadecimal, and the last LSN whose rows are written.
+    pub fn places(&self) -> Vec<(String, String, u64)> {
+        self.places.iter().map(|place| (place.min.clone(), place.max.clone(), place.after)).collect()
+    }
 }
 
 pub(crate) fn percent(built: u64, items: u64) -> u8 {

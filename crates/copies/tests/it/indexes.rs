@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use shardlake_account::SplitAt;
+use shardlake_account::{AccountOptions, SplitAt};
+use shardlake_catalog::Holder;
+use shardlake_model::Limits;
 use shardlake_stdx::Random;
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
 use shardlake_testkit::expects_log;
 
 use crate::store::Store;
-use crate::support::{Fixture, eventually, memory_shards, none, some_time};
+use crate::support::{Fixture, eventually, none, number_from_environment, some_time};
 
 #[tokio::test]
 async fn an_index_is_built_and_follows_its_source() {
@@ -42,8 +44,8 @@ async fn an_index_is_built_and_follows_its_source() {
 
 #[tokio::test]
 async fn an_index_continues_after_a_restart() {
-    let shards = memory_shards(2).await;
-    let fixture = Fixture::over(shards.clone()).await;
+    let engines: Vec<Arc<FaultEngine>> = (0..2).map(|_| Arc::new(FaultEngine::new())).collect();
+    let fixture = Fixture::over(over(&engines)).await;
     let store = Store::new(&fixture, None, 100_000).await;
     for number in 0..50 {
         store.put("p", &number.to_string(), &format!("k{}", number % 4)).await;
@@ -54,8 +56,9 @@ async fn an_index_continues_after_a_restart() {
     store.put("p", "1", "moved").await;
     store.delete("p", "2").await.expect("deleted");
     assert_eq!(store.report("by_k").await.state, "Paused");
+    let engines: Vec<_> = engines.iter().map(|engine| Arc::new(engine.crash(0))).collect();
     drop(fixture);
-    let fixture = Fixture::over(shards).await;
+    let fixture = Fixture::over(over(&engines)).await;
     let store = Store { fixture: &fixture };
     let report = store.report("by_k").await;
     assert_eq!((report.state, report.rows), ("Paused", 50), "it has not followed");
@@ -262,9 +265,39 @@ async fn relocate(store: &Store<'_>, container: &str) {
 
 #[tokio::test]
 async fn indexes_are_their_definitions_after_a_storm() {
-    for seed in 0..3 {
+    for seed in seeds(3) {
         storm(seed).await;
     }
+}
+
+#[tokio::test]
+async fn an_index_that_missed_changes_is_built_anew() {
+    let limits = Limits { change_log_entries_kept: 8, ..Limits::default() };
+    let fixture = Fixture::with_options(AccountOptions { limits, ..AccountOptions::default() }).await;
+    let store = Store::new(&fixture, None, 400).await;
+    store.index("source", "by_k", "/k", "SELECT c.k FROM c").await;
+    for number in 0..60 {
+        store.put("p", &number.to_string(), &format!("k{}", number % 3)).await;
+    }
+    store.settled().await;
+    fixture.account.copies().pause("db", "by_k").await.expect("paused");
+    for number in 0..40 {
+        store.delete("p", &number.to_string()).await.expect("deleted");
+    }
+    // As if the index had been too slow.
+    let (router, number) = (fixture.account.router(), store.report("by_k").await.number);
+    let source = store.container("source").entry.record.container.rid;
+    router.release_hold(source, Holder::Copy(number)).await.expect("released");
+    fixture.account.maintenance().compact_change_logs().await.expect("compacted");
+    assert_eq!(store.rows("by_k").await.len(), 60);
+    expects_log("built anew");
+    fixture.account.copies().resume("db", "by_k").await.expect("resumed");
+    eventually("it is built anew", async || store.report("by_k").await.generation == 2).await;
+    store.settled().await;
+    store.check("source", "by_k").await;
+    assert_eq!(store.rows("by_k").await.len(), 20);
+    let holds = router.live_catalog().definitions.log_holds_of(source).count();
+    assert_eq!(holds, 1, "its log is held again");
 }
 
 /// An engine that loses unsynced data has a power failure at some time.
@@ -307,13 +340,24 @@ async fn crash_once(seed: u64) {
     if fixture.account.router().container("db", "by_k").is_err() {
         return;
     }
+    // Before an interrupted build has begun again.
+    for _ in 0..6 {
+        let (pk, id) = (format!("p{}", random.below(3)), random.below(12).to_string());
+        let _absent = store.delete(&pk, &id).await;
+    }
     store.settled().await;
     store.check("source", "by_k").await;
 }
 
+/// The seeds of a run: `SHARDLAKE_SEED` and as many as usual, or `SHARDLAKE_SEEDS` of them.
+fn seeds(usual: u64) -> std::ops::Range<u64> {
+    let first = number_from_environment("SHARDLAKE_SEED").unwrap_or(0);
+    first..first + number_from_environment("SHARDLAKE_SEEDS").unwrap_or(usual)
+}
+
 #[tokio::test]
 async fn whenever_the_power_goes_an_index_is_its_definition() {
-    for seed in 0..16 {
+    for seed in seeds(16) {
         crash_once(seed).await;
     }
 }

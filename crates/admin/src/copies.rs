@@ -1,0 +1,93 @@
+//! Global secondary indexes as JSON: their states and lags, and the actions of an operator.
+
+use serde_json::{Value, json};
+use shardlake_account::{IndexReport, Refusal};
+use shardlake_model::Result;
+
+use crate::pieces::written;
+use crate::{OperatorCall, OperatorReply};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CopyTarget {
+    All,
+    Index { database: String, container: String, action: CopyAction },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CopyAction {
+    Show,
+    Pause,
+    Resume,
+    Rebuild,
+}
+
+impl CopyTarget {
+    /// The target that the path segments after `copies` address.
+    pub fn of(segments: &[&str], decode: impl Fn(&str) -> Result<String>) -> Result<Option<Self>> {
+        let (database, container, action) = match segments {
+            [] => return Ok(Some(CopyTarget::All)),
+            ["index", database, container] => (database, container, CopyAction::Show),
+            ["index", database, container, "pause"] => (database, container, CopyAction::Pause),
+            ["index", database, container, "resume"] => (database, container, CopyAction::Resume),
+            ["index", database, container, "rebuild"] => (database, container, CopyAction::Rebuild),
+            _ => return Ok(None),
+        };
+        if database.is_empty() || container.is_empty() {
+            return Ok(None);
+        }
+        let (database, container) = (decode(database)?, decode(container)?);
+        Ok(Some(CopyTarget::Index { database, container, action }))
+    }
+}
+
+pub(crate) async fn serve(call: &OperatorCall<'_>, target: &CopyTarget) -> Result<OperatorReply> {
+    call.address.only_parameter("")?;
+    let copies = call.account.copies();
+    let CopyTarget::Index { database, container, action } = target else {
+        if call.method != "GET" {
+            return Err(crate::wrong_method(call));
+        }
+        let all: Vec<Value> = copies.indexes().await.iter().map(document).collect();
+        return Ok(crate::ok(written(&json!({ "copies": all }))));
+    };
+    match (action, call.method.as_str()) {
+        (CopyAction::Show, "GET") => {}
+        (CopyAction::Pause, "POST") => copies.pause(database, container).await?,
+        (CopyAction::Resume, "POST") => copies.resume(database, container).await?,
+        (CopyAction::Rebuild, "POST") => copies.rebuild(database, container).await?,
+        _ => return Err(crate::wrong_method(call)),
+    }
+    Ok(crate::ok(written(&document(&copies.index(database, container).await?))))
+}
+
+fn document(report: &IndexReport) -> Value {
+    let place = |(min, max, lsn): &(String, String, u64)| json!({ "minInclusive": min, "maxExclusive": max, "lsn": lsn });
+    let refusal = |Refusal { key, id, reason }: &Refusal| {
+        let key: Value = serde_json::from_str(key).unwrap_or_default();
+        json!({ "partitionKey": key, "id": id, "reason": reason })
+    };
+    let error = report.last_error.as_ref();
+    json!({
+        "kind": "index",
+        "name": format!("{}/{}", report.database, report.container),
+        "database": report.database,
+        "container": report.container,
+        "source": report.source,
+        "definition": report.definition,
+        "status": report.state,
+        "reason": report.reason,
+        "percent": report.percent,
+        "lag": { "changes": report.lag.changes, "seconds": report.lag.seconds },
+        "rows": report.rows,
+        "generation": report.generation,
+        "counts": {
+            "itemsBuilt": report.items_built,
+            "rowsWritten": report.written,
+            "rowsDeleted": report.deleted,
+            "refused": report.refused,
+        },
+        "refused": report.refusals.iter().map(refusal).collect::<Vec<_>>(),
+        "lastError": error.map(|(words, at)| json!({ "message": words, "time": at.seconds() })),
+        "places": report.places().iter().map(place).collect::<Vec<_>>(),
+    })
+}
