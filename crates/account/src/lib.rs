@@ -31,7 +31,8 @@ pub use shardlake_capacity::policy::{NextStep, SplitReason};
 pub use shardlake_catalog::stamp_key;
 pub use shardlake_catalog::{
     AnalyticalMode, AnalyticalRecord, AnalyticalSchema, AnalyticalSettings, MatchPair, ProjectionCounts,
-    ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SecondaryIndexRecord, SetPair,
+    ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SecondaryIndexRecord,
+    SecondaryIndexState, SetPair,
 };
 pub use shardlake_copies::{IndexReport, Refusal};
 pub use shardlake_definitions::{

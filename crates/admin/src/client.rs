@@ -52,7 +52,16 @@ impl OperatorRequest {
 
     /// A request for all projections, or for one of them with an optional action, such as `["names", "pause"]`.
     pub fn of_projections(method: Method, segments: &[&str]) -> OperatorRequest {
-        let mut path = format!("{PREFIX}projections");
+        OperatorRequest::below("projections", method, segments)
+    }
+
+    /// A request for all copies, or for one of them with an optional action, such as `["index", "shop", "byEmail", "pause"]`.
+    pub fn of_copies(method: Method, segments: &[&str]) -> OperatorRequest {
+        OperatorRequest::below("copies", method, segments)
+    }
+
+    fn below(resource: &str, method: Method, segments: &[&str]) -> OperatorRequest {
+        let mut path = format!("{PREFIX}{resource}");
         for segment in segments {
             path.push('/');
             path.extend(utf8_percent_encode(segment, COMPONENT));

@@ -56,6 +56,17 @@ pub enum IndexPhase {
 }
 
 impl SecondaryIndexState {
+    /// Everything that `status` answers.
+    pub const STATUSES: [&str; 7] = [
+        "Initializing",
+        "InitialBuildAfterCreate",
+        "InitialBuildAfterRestore",
+        "Active",
+        "Incomplete",
+        "Paused",
+        "Failed",
+    ];
+
     /// The wire's `status`.
     pub fn status(&self) -> &'static str {
         match self.phase {

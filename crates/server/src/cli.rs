@@ -86,6 +86,8 @@ enum Command {
     Redistribute(operate::Redistribute),
     /// Rules that keep denormalised copies true: list, show, create, pause, resume, delete
     Projections(operate::Projections),
+    /// Global secondary indexes: list, status, create, pause, resume, rebuild, delete
+    Copies(operate::Copies),
     /// Analytical stores: tables of columns that follow containers: status, pause, resume, rebuild, compact, verify
     Analytics(operate::Analytics),
     /// Show a running server: health, version, data, last backup, partitions that need attention
@@ -239,6 +241,7 @@ pub fn main() -> ExitCode {
         Command::Abort(arguments) => operate(Operation::Abort(arguments)),
         Command::Redistribute(arguments) => operate(Operation::Redistribute(arguments)),
         Command::Projections(arguments) => operate(Operation::Projections(arguments)),
+        Command::Copies(arguments) => operate(Operation::Copies(arguments)),
         Command::Analytics(arguments) => operate(Operation::Analytics(arguments)),
         Command::Status(arguments) => runtime().and_then(|runtime| runtime.block_on(status::run(&arguments))),
         Command::Sql(arguments) => runtime().and_then(|runtime| runtime.block_on(sql_shell::run(&arguments))),

@@ -44,7 +44,7 @@ use crate::answers::{Refusal, Reply, failure, gone};
 use crate::container_counters::ContainerLabels;
 use crate::explorer::{self, Explorer};
 use crate::host_check::{Announced, HostCheck};
-use crate::metrics::Metrics;
+use crate::metrics::{Followers, Metrics};
 use crate::metrics_page::MetricsPage;
 use crate::request_metrics::Transport;
 use crate::tls::Tls;
@@ -356,12 +356,15 @@ async fn rendered(
     account: Option<Account>,
     space: Arc<MessageSpace>,
 ) -> Result<String, String> {
-    let projections = match &account {
-        Some(account) => account.projections().projections().await,
-        None => Vec::new(),
+    let followers = match &account {
+        Some(account) => Followers {
+            projections: account.projections().projections().await,
+            indexes: account.copies().indexes().await,
+            tables: metrics.tables().await,
+        },
+        None => Followers::default(),
     };
-    let tables = if account.is_some() { metrics.tables().await } else { Vec::new() };
-    let render = move || metrics.render(account.as_ref(), (&projections, &tables), &space);
+    let render = move || metrics.render(account.as_ref(), &followers, &space);
     tokio::task::spawn_blocking(render).await.map_err(|error| error.to_string())
 }
 

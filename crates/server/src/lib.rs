@@ -14,7 +14,7 @@
 //! | `front.rs`, `answers.rs`, `host_check.rs`, `welcome.rs` | operator routes, names that are answered, panics and timeouts |
 //! | `explorer/` | the explorer's pages: files, headers, caching |
 //! | `metric_table.rs`, `exposition.rs` | every metric by name, type and meaning; the text format |
-//! | `metrics.rs`, `metrics_page.rs`, `request_metrics.rs`, `container_counters.rs`, `partition_metrics.rs`, `projection_metrics.rs`, `analytics.rs`, `analytics_metrics.rs`, `sql_tables/`, `script_metrics.rs`, `storage_metrics.rs`, `store_metrics.rs`, `process_metrics.rs`, `backup_metrics.rs` | counting, and the page that shows it |
+//! | `metrics.rs`, `metrics_page.rs`, `request_metrics.rs`, `container_counters.rs`, `partition_metrics.rs`, `projection_metrics.rs`, `copy_metrics.rs`, `analytics.rs`, `analytics_metrics.rs`, `sql_tables/`, `script_metrics.rs`, `storage_metrics.rs`, `store_metrics.rs`, `process_metrics.rs`, `backup_metrics.rs` | counting, and the page that shows it |
 //! | `store_url.rs`, `tables_place.rs` | URLs of places in object stores; folders of analytical tables there |
 //! | `tls.rs`, `keys.rs`, `private_file.rs` | certificates and account keys in the data directory |
 //! | `ready.rs`, `logging.rs`, `json_lines.rs`, `log_fields.rs`, `log_capture.rs` | the log: levels, formats, typed fields, the latest lines in memory |
@@ -48,6 +48,7 @@ mod config_command;
 mod connection;
 mod connections;
 mod container_counters;
+mod copy_metrics;
 mod counted_body;
 mod data;
 mod demo;

@@ -133,6 +133,20 @@ metrics! {
         "Items whose copies a projection could not correct";
     PROJECTION_STATE: Gauge "shardlake_projection_state" ("projection", "state")
         "1 for the state of a projection, 0 for the other states";
+    COPY_STATE: Gauge "shardlake_copy_state" ("kind", "copy", "state")
+        "1 for the state of a copy, 0 for the other states";
+    COPY_LAG: Gauge "shardlake_copy_lag" ["changes"] ("kind", "copy")
+        "Commits of the source that the copy does not have yet";
+    COPY_LAG_SECONDS: Gauge "shardlake_copy_lag" ["seconds"] ("kind", "copy")
+        "Age of the oldest commit that the copy does not have yet";
+    COPY_ROWS: Gauge "shardlake_copy_rows" ("kind", "copy")
+        "Rows of the copy";
+    COPY_ROWS_WRITTEN: Counter "shardlake_copy_rows_written" ("kind", "copy")
+        "Rows that were written since the start";
+    COPY_ROWS_DELETED: Counter "shardlake_copy_rows_deleted" ("kind", "copy")
+        "Rows that were deleted since the start";
+    COPY_REFUSED: Gauge "shardlake_copy_refused" ("kind", "copy")
+        "Items of the source that have rows which cannot be written";
     ANALYTICS_STATE: Gauge "shardlake_analytics_state" ("database", "container", "state")
         "1 for the state of a container's analytical table, 0 for the other states";
     ANALYTICS_LAG: Gauge "shardlake_analytics_lag" ["changes"] ("database", "container")

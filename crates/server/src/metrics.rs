@@ -10,7 +10,7 @@ use std::time::Duration;
 use http::{Response, StatusCode};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
-use shardlake_account::{Account, ProjectionReport, Shards};
+use shardlake_account::{Account, IndexReport, ProjectionReport, Shards};
 use shardlake_admin::RequestCounts;
 use shardlake_analytics::{Analytics, TableReport};
 use shardlake_gateway_mongo::MongoGateway;
@@ -23,9 +23,17 @@ use crate::metric_table as table;
 use crate::request_metrics::{RequestMetrics, Transport};
 use crate::store_metrics::StoreMetrics;
 use crate::{
-    analytics_metrics, backup_metrics, partition_metrics, process_metrics, projection_metrics,
+    analytics_metrics, backup_metrics, copy_metrics, partition_metrics, process_metrics, projection_metrics,
     script_metrics, storage_metrics,
 };
+
+/// Reports of everything that follows a change log.
+#[derive(Debug, Default)]
+pub struct Followers {
+    pub projections: Vec<ProjectionReport>,
+    pub indexes: Vec<IndexReport>,
+    pub tables: Vec<TableReport>,
+}
 
 /// What is known of the server before it serves.
 #[derive(Debug, Clone, Default)]
@@ -121,7 +129,7 @@ impl Metrics {
     pub fn render(
         &self,
         account: Option<&Account>,
-        (projections, tables): (&[ProjectionReport], &[TableReport]),
+        followers: &Followers,
         space: &MessageSpace,
     ) -> String {
         let mut page = Page::default();
@@ -135,8 +143,9 @@ impl Metrics {
         if let Some(account) = account {
             write_totals(&mut page, account);
             partition_metrics::write(&mut page, account);
-            projection_metrics::write(&mut page, projections);
-            analytics_metrics::write(&mut page, tables);
+            projection_metrics::write(&mut page, &followers.projections);
+            copy_metrics::write(&mut page, &followers.indexes);
+            analytics_metrics::write(&mut page, &followers.tables);
             #[cfg(feature = "analytics-sql")]
             if let Some(pool) = self.sql.get() {
                 crate::sql_tables::write_metrics(&mut page, pool);
@@ -219,7 +228,7 @@ mod tests {
         let path = "/dbs/a/colls/b/docs";
         let create = (Transport::Http, OperationName::CreateItem);
         metrics.record(create, path, &response, Duration::from_micros(300), |_, _| None);
-        let page = metrics.render(None, (&[], &[]), &MessageSpace::new(1 << 30, 4 << 20));
+        let page = metrics.render(None, &Followers::default(), &MessageSpace::new(1 << 30, 4 << 20));
         for line in [
             r#"shardlake_requests_total{transport="http",operation="CreateItem",status="201"} 1"#,
             r#"shardlake_request_charge_total{operation="CreateItem"} 6.29"#,

@@ -1,6 +1,5 @@
 //! The commands that change something, each of which waits for its end.
 
-use std::io::{self, Write};
 use std::time::Duration;
 
 use http::Method;
@@ -10,7 +9,8 @@ use shardlake_admin::OperatorRequest;
 use super::arguments::{Abort, ContainerName, Merge, Move, Redistribute, Split};
 use super::client::Client;
 use super::descriptions::counted;
-use super::{show, table};
+use super::show::{self, print};
+use super::table;
 use crate::progress::{Progress, Unit};
 
 /// Between two looks at a relocation.
@@ -42,7 +42,7 @@ pub async fn abort(arguments: &Abort) -> Result<(), String> {
     let container = arguments.container.names();
     let request = OperatorRequest::of_container(Method::POST, container, "relocation/abort");
     let answer = arguments.connection.client()?.send(&request).await?;
-    say(match answer["aborted"].as_bool() {
+    print(match answer["aborted"].as_bool() {
         Some(true) => "given up: the partitions are as they were",
         _ => "nothing to give up: no relocation is in progress",
     })
@@ -59,7 +59,7 @@ pub async fn redistribute(arguments: &Redistribute) -> Result<(), String> {
     let container = arguments.container.names();
     let request = OperatorRequest::of_container(Method::PUT, container, "throughput");
     let report = arguments.connection.client()?.send(&request.with_body(body.to_string())).await?;
-    say(table::of_container(&report).trim_end())
+    print(table::of_container(&report).trim_end())
 }
 
 /// Begins a relocation and follows it.
@@ -84,7 +84,7 @@ async fn relocate(
             let is_done = report["generation"].as_u64().unwrap_or_default() > generation;
             let is_told = last["targets"] == begun["targets"] && last["kind"] == begun["kind"];
             if is_done && (is_told || looks_after == LOOKS_AFTER) {
-                return say(&words_of_end(&begun, last));
+                return print(&words_of_end(&begun, last));
             }
             if !is_done && looks_after == LOOKS_AFTER {
                 let reason = last["reason"].as_str().unwrap_or("it was given up");
@@ -125,10 +125,6 @@ fn words_of_end(begun: &Value, last: &Value) -> String {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
-}
-
-fn say(words: &str) -> Result<(), String> {
-    show::ignore_closed(writeln!(io::stdout(), "{words}"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! `shardlake analytics`: tables of columns that follow containers, shown, paused, rebuilt, compacted, verified and queried.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use shardlake_admin::OperatorRequest;
 use super::analytics_sql::{self, Sql};
 use super::arguments::Connection;
 use super::client::Client;
-use super::show::ignore_closed;
+use super::show::print;
 use super::table::aligned;
 use super::values::{members, number, text};
 use crate::number_text::{bytes, thousands};
@@ -319,10 +318,6 @@ fn words(report: &Value) -> String {
         );
     }
     out
-}
-
-fn print(words: &str) -> Result<(), String> {
-    ignore_closed(writeln!(io::stdout(), "{words}"))
 }
 
 #[cfg(test)]

@@ -17,6 +17,9 @@ pub fn of_refusal(status: StatusCode, sentence: &str, path: &str) -> String {
         StatusCode::NOT_FOUND if path.contains("/projections/") => {
             format!("{own}: `shardlake projections list` shows those there are")
         }
+        StatusCode::NOT_FOUND if path.contains("/copies/") => {
+            format!("{own}: `shardlake copies list` shows those there are")
+        }
         StatusCode::NOT_FOUND if path.contains("/backups") => own,
         StatusCode::NOT_FOUND if path.ends_with("/analytics/sql") => {
             format!("{own}: `shardlake analytics status` shows the tables there are")

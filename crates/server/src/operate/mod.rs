@@ -1,4 +1,5 @@
-//! The operator's commands: `partitions`, `split`, `merge`, `move`, `abort`, `redistribute`, `projections`, `analytics`, `keys`.
+//! The operator's commands: `partitions`, `split`, `merge`, `move`, `abort`, `redistribute`, `projections`, `copies`,
+//! `analytics`, `keys`.
 //!
 //! They are clients of a server that runs, here or elsewhere, and need its address and a key; everything they can do can
 //! also be done over HTTP (`/_shardlake/v1/`). A command that sets data in motion waits for the end of it.
@@ -9,6 +10,7 @@ mod analytics_sql;
 mod arguments;
 mod client;
 mod color;
+mod copies;
 mod descriptions;
 mod evidence;
 mod keys;
@@ -24,6 +26,7 @@ pub use analytics::Analytics;
 pub use arguments::{Abort, Connection, KEY_VARIABLE, Merge, Move, Partitions, Redistribute, Split};
 pub use client::{Client, Link};
 pub use color::Paint;
+pub use copies::Copies;
 pub use descriptions::counted;
 pub use keys::Keys;
 pub use projections::Projections;
@@ -40,6 +43,7 @@ pub enum Operation {
     Abort(Abort),
     Redistribute(Redistribute),
     Projections(Projections),
+    Copies(Copies),
     Analytics(Analytics),
     Keys(Keys),
 }
@@ -53,6 +57,7 @@ pub async fn operate(operation: Operation) -> Result<ExitCode, String> {
         Operation::Abort(arguments) => act::abort(&arguments).await?,
         Operation::Redistribute(arguments) => act::redistribute(&arguments).await?,
         Operation::Projections(arguments) => projections::run(&arguments).await?,
+        Operation::Copies(arguments) => copies::run(&arguments).await?,
         Operation::Analytics(arguments) => return analytics::run(&arguments).await,
         Operation::Keys(arguments) => keys::run(&arguments).await?,
     }

@@ -1,6 +1,6 @@
 //! `shardlake projections`: the rules that keep copies true, listed, shown, created, paused, resumed and deleted.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 
 use clap::{Args, Subcommand};
 use http::Method;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use shardlake_admin::OperatorRequest;
 
 use super::arguments::Connection;
-use super::show::ignore_closed;
+use super::show::print;
 use super::table::aligned;
 use super::values::members;
 use super::values::{number, text};
@@ -76,7 +76,7 @@ pub async fn run(arguments: &Projections) -> Result<(), String> {
         What::List(list) => {
             let request = OperatorRequest::of_projections(Method::GET, &[]);
             let report = list.connection.client()?.send(&request).await?;
-            say(&if list.json { report.to_string() } else { list.connection.paint().table(&table(&report)) })
+            print(&if list.json { report.to_string() } else { list.connection.paint().table(&table(&report)) })
         }
         What::Show(one) => send(one, Method::GET, None).await,
         What::Pause(one) => send(one, Method::POST, Some("pause")).await,
@@ -85,7 +85,7 @@ pub async fn run(arguments: &Projections) -> Result<(), String> {
             let request = OperatorRequest::of_projections(Method::DELETE, &[&one.id]);
             one.connection.client()?.send(&request).await?;
             let answer = json!({ "deleted": one.id });
-            say(&if one.json { answer.to_string() } else { format!("deleted: {}", one.id) })
+            print(&if one.json { answer.to_string() } else { format!("deleted: {}", one.id) })
         }
         What::Create(create) => {
             let rule = read(&create.file)?;
@@ -94,7 +94,7 @@ pub async fn run(arguments: &Projections) -> Result<(), String> {
             let id = parsed["id"].as_str().ok_or_else(|| format!("the rule '{}' has no id", create.file))?;
             let request = OperatorRequest::of_projections(Method::PUT, &[id]).with_body(rule);
             let report = create.connection.client()?.send(&request).await?;
-            say(&shown(&report, create.json))
+            print(&shown(&report, create.json))
         }
     }
 }
@@ -103,7 +103,7 @@ async fn send(one: &One, method: Method, action: Option<&str>) -> Result<(), Str
     let segments: Vec<&str> = std::iter::once(one.id.as_str()).chain(action).collect();
     let request = OperatorRequest::of_projections(method, &segments);
     let report = one.connection.client()?.send(&request).await?;
-    say(&shown(&report, one.json))
+    print(&shown(&report, one.json))
 }
 
 fn shown(report: &Value, is_json: bool) -> String {
@@ -158,10 +158,6 @@ fn read(file: &str) -> Result<String, String> {
     };
     result.map_err(|error| format!("the rule '{file}' cannot be read: {error}"))?;
     Ok(rule)
-}
-
-fn say(words: &str) -> Result<(), String> {
-    ignore_closed(writeln!(io::stdout(), "{words}"))
 }
 
 #[cfg(test)]

@@ -45,6 +45,11 @@ pub fn request(container: &ContainerName, window: Option<&str>) -> OperatorReque
     OperatorRequest::of_container(Method::GET, container.names(), "partitions").with_query(query)
 }
 
+/// A line on standard output.
+pub fn print(words: &str) -> Result<(), String> {
+    ignore_closed(writeln!(io::stdout(), "{words}"))
+}
+
 /// Ignores the error of a pipe whose reader has closed it.
 pub fn ignore_closed(written: io::Result<()>) -> Result<(), String> {
     match written {

@@ -201,3 +201,36 @@ fn projections_are_created_shown_paused_and_deleted() {
     std::fs::write(&file, "{").unwrap();
     assert!(complaint(&server, &["projections", "create", file.to_str().unwrap()]).contains("is no JSON"));
 }
+
+#[test]
+fn indexes_are_created_shown_paused_and_deleted() {
+    let server = server_with_orders();
+    let client = server.client();
+    let definition = "SELECT c.customer FROM c";
+    let create = ["copies", "create", "shop/byId", "--source", "orders", "--key", "/_id"];
+    let created = printed(&server, &[&create[..], &["--definition", definition]].concat());
+    assert!(created.contains("shop/byId") && created.contains(definition), "{created}");
+    let mut shown = Value::Null;
+    shardlake_testkit::eventually("every item has its row", || {
+        shown = serde_json::from_str(&printed(&server, &["copies", "status", "shop/byId", "--json"])).unwrap();
+        shown["status"] == "Active" && shown["lag"]["changes"] == 0
+    });
+    assert_eq!((&shown["rows"], &shown["counts"]["refused"]), (&json!(40), &json!(0)), "{shown}");
+    let metrics = client.get("/metrics", &[]).expect_status(200).text();
+    for line in [
+        "shardlake_copy_lag_changes{kind=\"index\",copy=\"shop/byId\"} 0",
+        "shardlake_copy_rows{kind=\"index\",copy=\"shop/byId\"} 40",
+        "shardlake_copy_state{kind=\"index\",copy=\"shop/byId\",state=\"Active\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line} in\n{metrics}");
+    }
+    assert!(printed(&server, &["copies", "pause", "shop/byId"]).contains("Paused"));
+    assert!(printed(&server, &["copies", "list"]).contains("Paused"));
+    assert!(printed(&server, &["copies", "resume", "shop/byId"]).contains("Active"));
+    let refused = complaint(&server, &[&create[..], &["--definition", "SELECT c.a FROM c ORDER BY c.a"]].concat());
+    assert!(refused.contains("ORDER BY"), "{refused}");
+    let no_index = complaint(&server, &["copies", "delete", ORDERS]);
+    assert!(no_index.contains("`shardlake copies list`"), "{no_index}");
+    assert_eq!(printed(&server, &["copies", "delete", "shop/byId"]), "deleted: shop/byId\n");
+    assert!(!printed(&server, &["copies", "list"]).contains("byId"));
+}

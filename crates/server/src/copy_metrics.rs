@@ -1,0 +1,22 @@
+//! Metrics of copies: global secondary indexes.
+
+use shardlake_account::{IndexReport, SecondaryIndexState};
+
+use crate::exposition::Page;
+use crate::metric_table as table;
+
+pub fn write(page: &mut Page, reports: &[IndexReport]) {
+    for report in reports {
+        let name = format!("{}/{}", report.database, report.container);
+        let labels = ["index", name.as_str()];
+        page.family(&table::COPY_LAG).push(labels, report.lag.changes);
+        page.family(&table::COPY_LAG_SECONDS).push(labels, report.lag.seconds);
+        page.family(&table::COPY_ROWS).push(labels, report.rows);
+        page.family(&table::COPY_ROWS_WRITTEN).push(labels, report.written);
+        page.family(&table::COPY_ROWS_DELETED).push(labels, report.deleted);
+        page.family(&table::COPY_REFUSED).push(labels, report.refused);
+        for known in SecondaryIndexState::STATUSES {
+            page.family(&table::COPY_STATE).push(["index", &name, known], known == report.state);
+        }
+    }
+}

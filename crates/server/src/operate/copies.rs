@@ -1,0 +1,214 @@
+//! `shardlake copies`: global secondary indexes, listed, created, watched, paused, resumed, built anew and deleted.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use http::Method;
+use serde_json::{Value, json};
+use shardlake_admin::OperatorRequest;
+
+use super::arguments::{Connection, ContainerName};
+use super::show::print;
+use super::table::aligned;
+use super::values::{members, number, text};
+use crate::data::{Address, DataClient, Request};
+use crate::number_text::thousands;
+
+const WATCH_EVERY: Duration = Duration::from_secs(2);
+/// Partition keys have at most three paths.
+const KEY_PATHS_MAX: usize = 3;
+
+#[derive(Debug, Args)]
+pub struct Copies {
+    #[command(subcommand)]
+    order: Order,
+}
+
+#[derive(Debug, Subcommand)]
+enum Order {
+    /// Every copy in one line
+    List(List),
+    /// State, lag, rows and refused items of a copy
+    Status(Status),
+    /// Create a global secondary index: a container whose rows follow from the items of its source
+    Create(Create),
+    /// Stop an index until it is resumed, also through restarts; the source's change log is kept for it, within bounds
+    Pause(One),
+    /// Let a paused index continue where it stopped
+    Resume(One),
+    /// Build an index anew from its source; it is readable meanwhile
+    Rebuild(One),
+    /// Delete an index, its container included; its source stays as it is
+    Delete(One),
+}
+
+#[derive(Debug, Args)]
+struct List {
+    /// Print the reports as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Args)]
+struct Status {
+    /// The index, as `shop/customerByEmail`
+    #[arg(value_name = "DB/COLL")]
+    name: ContainerName,
+    /// Show it again every two seconds, until Ctrl-C
+    #[arg(long)]
+    watch: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Args)]
+struct One {
+    /// The index, as `shop/customerByEmail`
+    #[arg(value_name = "DB/COLL")]
+    name: ContainerName,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Args)]
+struct Create {
+    /// The new index, as `shop/customerByEmail`
+    #[arg(value_name = "DB/COLL")]
+    name: ContainerName,
+    /// The container that it follows, of the same database
+    #[arg(long, value_name = "COLL")]
+    source: String,
+    /// Path of the index's partition key, such as /emailAddress; up to three times for a hierarchical key
+    #[arg(long, value_name = "PATH", required = true)]
+    key: Vec<String>,
+    /// The query that makes its rows, such as 'SELECT c.customerId, c.emailAddress FROM c'
+    #[arg(long, value_name = "QUERY")]
+    definition: String,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub async fn run(arguments: &Copies) -> Result<(), String> {
+    match &arguments.order {
+        Order::List(list) => {
+            let request = OperatorRequest::of_copies(Method::GET, &[]);
+            let report = list.connection.client()?.send(&request).await?;
+            let shown = match list.json {
+                true => report.to_string(),
+                false => list.connection.paint().table(&table(members(&report["copies"]))),
+            };
+            print(&shown)
+        }
+        Order::Status(status) => show(status).await,
+        Order::Create(create) => make(create).await,
+        Order::Pause(one) => act(one, "pause").await,
+        Order::Resume(one) => act(one, "resume").await,
+        Order::Rebuild(one) => act(one, "rebuild").await,
+        Order::Delete(one) => {
+            let (database, container) = one.name.names();
+            // The data plane deletes any container: this command only indexes.
+            let client = one.connection.client()?;
+            client.send(&request(Method::GET, &one.name, None)).await?;
+            let address = Address::container(database, container);
+            let request = Request { method: Method::DELETE, ..Request::get(address) };
+            let deleted = DataClient::new(client).send(&request).await;
+            deleted.map_err(|failure| failure.to_string())?;
+            let name = format!("{database}/{container}");
+            print(&if one.json { json!({ "deleted": name }).to_string() } else { format!("deleted: {name}") })
+        }
+    }
+}
+
+async fn show(status: &Status) -> Result<(), String> {
+    let client = status.connection.client()?;
+    loop {
+        let report = client.send(&request(Method::GET, &status.name, None)).await?;
+        print(&shown(&report, status.json))?;
+        if !status.watch {
+            return Ok(());
+        }
+        tokio::time::sleep(WATCH_EVERY).await;
+    }
+}
+
+async fn act(one: &One, action: &str) -> Result<(), String> {
+    let report = one.connection.client()?.send(&request(Method::POST, &one.name, Some(action))).await?;
+    print(&shown(&report, one.json))
+}
+
+async fn make(create: &Create) -> Result<(), String> {
+    if create.key.len() > KEY_PATHS_MAX {
+        return Err(format!("a partition key has at most {KEY_PATHS_MAX} paths: give --key less often"));
+    }
+    let (database, container) = create.name.names();
+    let kind = if create.key.len() > 1 { "MultiHash" } else { "Hash" };
+    let definition = json!({
+        "id": container,
+        "partitionKey": { "paths": create.key, "kind": kind, "version": 2 },
+        "globalSecondaryIndexDefinition": { "sourceCollectionId": create.source, "definition": create.definition },
+    });
+    let request = Request::post(Address::containers(database), definition.to_string());
+    let created = DataClient::new(create.connection.client()?).send(&request).await;
+    created.map_err(|failure| failure.to_string())?;
+    let report = create.connection.client()?.send(&self::request(Method::GET, &create.name, None)).await?;
+    print(&shown(&report, create.json))
+}
+
+fn request(method: Method, name: &ContainerName, action: Option<&str>) -> OperatorRequest {
+    let (database, container) = name.names();
+    let segments: Vec<&str> = ["index", database, container].into_iter().chain(action).collect();
+    OperatorRequest::of_copies(method, &segments)
+}
+
+fn shown(report: &Value, is_json: bool) -> String {
+    if is_json { report.to_string() } else { words(report) }
+}
+
+fn table<'a>(reports: impl Iterator<Item = &'a Value>) -> String {
+    let names = ["name", "kind", "source", "status", "lag", "behind", "rows", "refused"];
+    let mut rows = vec![names.map(str::to_owned)];
+    for report in reports {
+        let state = match report["percent"].as_u64() {
+            Some(percent) => format!("{} {percent} %", text(&report["status"])),
+            None => text(&report["status"]).to_owned(),
+        };
+        rows.push([
+            text(&report["name"]).to_owned(),
+            text(&report["kind"]).to_owned(),
+            format!("{}/{}", text(&report["database"]), text(&report["source"])),
+            state,
+            thousands(number(&report["lag"]["changes"])),
+            format!("{} s", thousands(number(&report["lag"]["seconds"]))),
+            thousands(number(&report["rows"])),
+            thousands(number(&report["counts"]["refused"])),
+        ]);
+    }
+    aligned(&rows, 4).join("\n")
+}
+
+fn words(report: &Value) -> String {
+    let mut out = table(std::iter::once(report));
+    out.push_str(&format!("\n\n{}", text(&report["definition"])));
+    if let Some(reason) = report["reason"].as_str() {
+        out.push_str(&format!("\n\n{}: {reason}", text(&report["status"])));
+    }
+    if let Some(message) = report["lastError"]["message"].as_str() {
+        out.push_str(&format!("\n\nlast error: {message}"));
+    }
+    for refused in members(&report["refused"]) {
+        let (key, id) = (&refused["partitionKey"], text(&refused["id"]));
+        out.push_str(&format!("\nrefused: {key} {id}: {}", text(&refused["reason"])));
+    }
+    out
+}
