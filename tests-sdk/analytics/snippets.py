@@ -1,15 +1,17 @@
 """Runs the programs that docs/analytics.md prints against tables of a live server, and compares their counts with a scan.
 
-    SHARDLAKE_HTTP=… SHARDLAKE_KEY=… SHARDLAKE_DOCS=docs snippets.py
+    SHARDLAKE_HTTP=… SHARDLAKE_KEY=… SHARDLAKE_READ_KEY=… SHARDLAKE_DOCS=docs snippets.py
 
 The output is that of the Test Anything Protocol. A snippet runs as it is printed, with the table's
 folder for `ROOT/shop/customer`. Two things differ: DuckDB loads its extensions from the installed
-packages, and Spark runs only where pyspark and its jars are installed.
+packages, and Spark runs only where pyspark and its jars are installed. Snippets named `sql-…` ask the
+server over HTTP with a read-only key: they run with this server's address and the container's names.
 
 Tables may lie in an S3 store whose credentials are in the environment: run it by `tests-sdk/stores/gateway.py`.
 """
 
 import collections
+import http.client
 import importlib
 import importlib.util
 import os
@@ -26,6 +28,11 @@ MARKED = re.compile(r"<!-- snippet: (\S+) -->\n```python\n(.*?)\n```", re.DOTALL
 PRINTED_FOLDER = "ROOT/shop/customer"
 INSTALL = 'con.execute("INSTALL delta; LOAD delta")'
 SPARK_JAR = "io.delta_delta-spark_2.12-3.3.2.jar"
+PRINTED_ENDPOINT = "http://127.0.0.1:8081/"
+# The snippet that defines the function which the others named `sql-…` call.
+OVER_HTTP = "sql-pyarrow"
+# Fails behind its first rows.
+BREAKS_OFF = "SELECT 100 / (value - 150000) AS n FROM generate_series(1, 200000)"
 TYPES = ["customer", "salesOrder", "product"]
 
 
@@ -33,14 +40,27 @@ def snippets():
     """The marked programs of the page by name."""
     page = (pathlib.Path(os.environ["SHARDLAKE_DOCS"]) / "analytics.md").read_text(encoding="utf-8")
     found = dict(MARKED.findall(page))
-    assert found.keys() == {"duckdb", "polars", "delta-rs", "spark"}, found.keys()
-    assert all(PRINTED_FOLDER in text for text in found.values()), "each names the folder"
+    files, asks = {"duckdb", "polars", "delta-rs", "spark"}, {OVER_HTTP, "sql-polars", "sql-duckdb"}
+    assert found.keys() == files | asks, found.keys()
+    assert all(PRINTED_FOLDER in found[name] for name in files), "each names the folder"
+    assert all("FROM customer" in found[name] and '"shop"' in found[name] for name in asks), "each names the table"
+    assert PRINTED_ENDPOINT in found[OVER_HTTP], "the server's address"
     assert INSTALL in found["duckdb"], "the line that loads the extension"
     return found
 
 
+def asking(programs, name, account, container):
+    """A program that asks the server, with its address and the names of the container, and the function that it calls."""
+    _, database, _, table = container.link.split("/")
+    text = programs[name] if name == OVER_HTTP else f"{programs[OVER_HTTP]}\n{programs[name]}"
+    text = text.replace(PRINTED_ENDPOINT, f"{account.endpoint}/").replace('"shop"', repr(database))
+    return text.replace("FROM customer", f'FROM \\"{table}\\"')
+
+
 def obstacle(name, location):
     """The reason why a snippet cannot run here."""
+    if name.startswith("sql-") and "://" in location:
+        return "SQL at the server reads tables in directories"
     if name == "duckdb" and location.startswith("az://"):
         return "DuckDB's extension for Azure is not installed"
     if name != "spark":
@@ -96,6 +116,18 @@ def counted(name, text):
     return dict(pairs)
 
 
+def broken_off(program):
+    """Runs a statement that fails behind its first rows, and returns a sentence where it looks complete."""
+    names = {}
+    exec(compile(program, "docs/analytics.md", "exec"), names)  # noqa: S102
+    try:
+        read = names["sql"](BREAKS_OFF)
+    except (http.client.HTTPException, OSError) as error:
+        print(f"# broken off: {error!r}")
+        return []
+    return [f"{read.num_rows} rows look complete"]
+
+
 def item(n, **more):
     return {"id": f"i{n}", "pk": f"k{n % 7}", "type": TYPES[n % 3], "n": n, "lines": [{"sku": "a", "price": n + 0.25}], **more}
 
@@ -135,6 +167,8 @@ def main():
                     print(f"ok - {test} # SKIP {reason}", flush=True)
                     results["skipped"] += 1
                     continue
+                if name.startswith("sql-"):
+                    text = asking(programs, name, account, container)
                 text = without_network(text.replace(PRINTED_FOLDER, report["location"]), report["location"])
                 try:
                     rows = counted(name, text)
@@ -143,6 +177,10 @@ def main():
                     found = traceback.format_exception_only(error)
                 print(f"{'not ok' if found else 'ok'} - {test}", *found, sep="\n    ", flush=True)
                 results["fail" if found else "pass"] += 1
+    if not obstacle(OVER_HTTP, report["location"]):
+        found = broken_off(asking(programs, OVER_HTTP, account, container))
+        print(f"{'not ok' if found else 'ok'} - an answer that breaks off raises an error", *found, sep="\n    ", flush=True)
+        results["fail" if found else "pass"] += 1
     account.send("DELETE", "dbs", f"dbs/{database}")
     print(*(f"# {name} {results[name]}" for name in ["pass", "fail", "skipped"]), sep="\n")
     sys.exit(1 if results["fail"] or not results["pass"] else 0)

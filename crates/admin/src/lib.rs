@@ -82,8 +82,8 @@ pub use client::OperatorRequest;
 pub use operation::AdminOperation;
 pub use shardlake_analytics::Analytics;
 pub use sql::{
-    AnswerPiece, AnswerSource, PieceSource, SQL_SECONDS_MAX, SqlAnswer, SqlAsOf, SqlFormat, SqlFuture,
-    SqlRefusal, SqlRequest, SqlService,
+    AnswerPiece, AnswerSource, PieceSource, SQL_SECONDS_MAX, SqlAnswer, SqlAsOf, SqlAtLeast, SqlFormat,
+    SqlFuture, SqlRefusal, SqlRequest, SqlService,
 };
 pub use watch::{
     CallerAccess, Installation, LogLine, LogRing, ProcessGauges, ProcessRings, RequestCounts, TokenAccess,

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use shardlake_model::{Error, ErrorKind, Result};
+use shardlake_model::{Error, ErrorKind, Result, SessionToken};
 
 use crate::pieces::written;
 use crate::{OperatorCall, OperatorReply};
@@ -19,6 +19,8 @@ use crate::{OperatorCall, OperatorReply};
 /// Text of a statement, and parameters of one.
 const STATEMENT_BYTES_MAX: usize = 512 << 10;
 const PARAMETERS_MAX: usize = 1_000;
+/// Session tokens of one request: more than an account has tables.
+const SESSIONS_MAX: usize = 1_000;
 const SECONDS: Duration = Duration::from_secs(60);
 /// The longest time that a query may ask for.
 pub const SQL_SECONDS_MAX: u64 = 600;
@@ -62,6 +64,18 @@ pub enum SqlAsOf {
     Time(i64),
 }
 
+/// The writes that the tables of a statement must have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum SqlAtLeast {
+    /// Any: the newest version is read as it is.
+    #[default]
+    Any,
+    /// Everything that was acknowledged before the request.
+    Now,
+    /// Everything that a session has seen, by `(database, container)`. Other tables are read as they are.
+    Sessions(BTreeMap<(String, String), SessionToken>),
+}
+
 /// A statement to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SqlRequest {
@@ -70,8 +84,7 @@ pub struct SqlRequest {
     pub parameters: Map<String, Value>,
     pub database: Option<String>,
     pub as_of: SqlAsOf,
-    /// Whether the tables must have everything that was acknowledged before the request.
-    pub at_least_now: bool,
+    pub at_least: SqlAtLeast,
     pub format: SqlFormat,
     pub bigints_as_text: bool,
     pub time: Duration,
@@ -131,7 +144,7 @@ struct Sent {
     parameters: Map<String, Value>,
     database: Option<String>,
     as_of: Option<SentAsOf>,
-    at_least: Option<String>,
+    at_least: Option<Value>,
     timeout_seconds: Option<u64>,
     bigints: Option<String>,
 }
@@ -213,13 +226,7 @@ fn request(call: &OperatorCall<'_>) -> Result<SqlRequest> {
     if !(1..=SQL_SECONDS_MAX).contains(&seconds) {
         return Err(Error::bad_request(format!("\"timeoutSeconds\" is from 1 to {SQL_SECONDS_MAX}")));
     }
-    let at_least_now = match sent.at_least.as_deref() {
-        None => false,
-        Some("now") => true,
-        Some(other) => {
-            return Err(Error::bad_request(format!("\"atLeast\" is \"now\" or absent, not '{other}'")));
-        }
-    };
+    let at_least = sent.at_least.as_ref().map(at_least).transpose()?.unwrap_or_default();
     let bigints_as_text = match sent.bigints.as_deref() {
         None | Some("number") => false,
         Some("string") => true,
@@ -230,21 +237,60 @@ fn request(call: &OperatorCall<'_>) -> Result<SqlRequest> {
         }
     };
     let as_of = sent.as_of.map(as_of).transpose()?.unwrap_or_default();
-    if at_least_now && as_of != SqlAsOf::Newest {
+    if at_least != SqlAtLeast::Any && as_of != SqlAsOf::Newest {
         return Err(Error::bad_request("\"atLeast\" asks for the newest versions: leave \"asOf\" out"));
     }
+    assert!(
+        at_least == SqlAtLeast::Any || as_of == SqlAsOf::Newest,
+        "only the newest versions are waited for"
+    );
     Ok(SqlRequest {
         id: call.context.activity_id.to_string(),
         statement: sent.query,
         parameters: sent.parameters,
         database: sent.database,
         as_of,
-        at_least_now,
+        at_least,
         format: format_of(call.accept)?,
         bigints_as_text,
         time: Duration::from_secs(seconds),
         now: call.context.now.milliseconds() as i64,
     })
+}
+
+fn at_least(sent: &Value) -> Result<SqlAtLeast> {
+    match sent {
+        Value::Null => Ok(SqlAtLeast::Any),
+        Value::String(text) if text == "now" => Ok(SqlAtLeast::Now),
+        Value::Object(tokens) if tokens.len() <= SESSIONS_MAX => tokens
+            .iter()
+            .map(|(name, token)| session(name, token))
+            .collect::<Result<_>>()
+            .map(SqlAtLeast::Sessions),
+        Value::Object(tokens) => Err(Error::bad_request(format!(
+            "\"atLeast\" has {} session tokens: {SESSIONS_MAX} are allowed",
+            tokens.len()
+        ))),
+        other => Err(Error::bad_request(format!(
+            "\"atLeast\" is \"now\", or an object of session tokens such as {{\"shop/customer\": \"0:1#42\"}}, not {other}"
+        ))),
+    }
+}
+
+/// A container with the token that its replies carried in `x-ms-session-token`.
+fn session(name: &str, token: &Value) -> Result<((String, String), SessionToken)> {
+    let Some((database, container)) = name.split_once('/') else {
+        return Err(Error::bad_request(format!(
+            "\"atLeast\" names containers as \"database/container\", not '{name}'"
+        )));
+    };
+    let parsed = token.as_str().and_then(SessionToken::parse).filter(|token| !token.entries.is_empty());
+    let parsed = parsed.ok_or_else(|| {
+        Error::bad_request(format!(
+            "the session token of '{name}' in \"atLeast\" is not valid: send the text of the header x-ms-session-token, not {token}"
+        ))
+    })?;
+    Ok(((database.to_owned(), container.to_owned()), parsed))
 }
 
 fn as_of(sent: SentAsOf) -> Result<SqlAsOf> {
@@ -298,6 +344,28 @@ mod tests {
             assert_eq!(format_of(accept).unwrap(), format, "{accept:?}");
         }
         assert!(format_of(Some("text/html")).is_err());
+    }
+
+    #[test]
+    fn everything_so_far_or_everything_that_sessions_have_seen() {
+        assert_eq!(at_least(&json!("now")).unwrap(), SqlAtLeast::Now);
+        assert_eq!(at_least(&Value::Null).unwrap(), SqlAtLeast::Any);
+        let SqlAtLeast::Sessions(sessions) = at_least(&json!({ "d/c": "0:7#42,1:7#3" })).unwrap() else {
+            panic!("tokens");
+        };
+        let token = &sessions[&("d".to_owned(), "c".to_owned())];
+        assert_eq!(token.entry_of(1).map(|entry| entry.lsn), Some(3));
+        for wrong in [
+            json!("soon"),
+            json!(7),
+            json!(["now"]),
+            json!({ "c": "0:7#42" }),
+            json!({ "d/c": "" }),
+            json!({ "d/c": "nonsense" }),
+            json!({ "d/c": 42 }),
+        ] {
+            assert!(at_least(&wrong).unwrap_err().message().contains("atLeast"), "{wrong}");
+        }
     }
 
     #[test]

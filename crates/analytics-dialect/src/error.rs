@@ -6,6 +6,8 @@ use sqlparser::ast::Spanned;
 use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Location, TokenizerError};
 
+use crate::catalog::TableName;
+
 /// Longest part of a statement that a message repeats.
 const QUOTED_CHARS_MAX: usize = 80;
 
@@ -18,6 +20,8 @@ pub struct DialectError {
     pub column: u64,
     /// The form to write instead.
     pub hint: Option<String>,
+    /// The table that the statement names and that is not there.
+    pub table: Option<TableName>,
 }
 
 pub(crate) type Refusal = Box<DialectError>;
@@ -30,6 +34,7 @@ pub(crate) fn refuse<T>(at: Location, message: impl Into<String>, hint: impl Int
         line: at.line.max(1),
         column: at.column.max(1),
         hint: Some(hint).filter(|hint| !hint.is_empty()),
+        table: None,
     }))
 }
 
@@ -67,6 +72,7 @@ pub(crate) fn of_tokenizer(error: TokenizerError) -> Refusal {
         line: error.location.line.max(1),
         column: error.location.column.max(1),
         hint: None,
+        table: None,
     })
 }
 
@@ -89,5 +95,11 @@ pub(crate) fn of_parser(error: ParserError, end: Location) -> Refusal {
     };
     let text = text.replacen("Expected: ", "expected ", 1).replacen(", found: ", " but found ", 1);
     let text = quoted(&text.replace("but found EOF", "but the text ends"));
-    Box::new(DialectError { message: text, line: at.line.max(1), column: at.column.max(1), hint: None })
+    Box::new(DialectError {
+        message: text,
+        line: at.line.max(1),
+        column: at.column.max(1),
+        hint: None,
+        table: None,
+    })
 }

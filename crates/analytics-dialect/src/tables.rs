@@ -3,7 +3,7 @@
 use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 use sqlparser::tokenizer::Location;
 
-use crate::catalog::{Column, Kind, Settings, Table, column_of_property};
+use crate::catalog::{Column, Kind, Settings, Table, TableName, column_of_property};
 use crate::error::{Checked, refuse};
 
 /// Tables that describe the others.
@@ -57,6 +57,18 @@ fn of_database<'t>(
     if let Some(table) = settings.tables.iter().find(exact) {
         return Ok(Found::Table(table));
     }
+    unknown_table(settings, database, at, container).map_err(|mut refusal| {
+        refusal.table = Some(TableName { database: database.to_owned(), container: container.value.clone() });
+        refusal
+    })
+}
+
+fn unknown_table<'t>(
+    settings: &Settings<'t>,
+    database: &str,
+    at: Location,
+    container: &Ident,
+) -> Checked<Found<'t>> {
     let unknown = format!("there is no table '{database}.{}'", container.value);
     let names =
         settings.tables.iter().map(|table| (full(table), format!("{}.{}", table.database, table.container)));

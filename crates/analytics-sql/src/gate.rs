@@ -57,7 +57,8 @@ fn checked(parsed: Parsed) -> Checked {
 
 fn failure(refusal: &DialectError) -> Failure {
     let failure = Failure::new(FailureKind::Statement, refusal.message.clone());
-    Failure { hint: refusal.hint.clone(), ..failure.at(refusal.line, refusal.column) }
+    let table = refusal.table.clone().map(|name| (name.database, name.container));
+    Failure { hint: refusal.hint.clone(), table, ..failure.at(refusal.line, refusal.column) }
 }
 
 fn described(catalog: &Catalog, columns: impl Fn(&str, &str) -> Vec<Column>) -> Vec<Table> {

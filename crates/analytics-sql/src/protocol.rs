@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::table::{AsOf, ListedTable};
+use crate::table::{AsOf, ListedTable, Refusal};
 
 /// Longest frame. An order has a statement, its parameters and the account's tables.
 const FRAME_BYTES_MAX: usize = 64 << 20;
@@ -118,6 +118,8 @@ pub struct Failure {
     pub line: Option<u64>,
     pub column: Option<u64>,
     pub hint: Option<String>,
+    /// The table that the statement names and that is not there, by database and container.
+    pub table: Option<(String, String)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,6 +128,10 @@ pub enum FailureKind {
     Statement,
     NotEnabled,
     NotReady,
+    /// A table lacks writes that the answer must have, and does not follow its container.
+    NotFollowing,
+    /// The answer must have writes that the container does not have.
+    SessionNotAvailable,
     /// The table lies where workers cannot read it.
     OutOfReach,
     VersionGone,
@@ -144,7 +150,7 @@ pub enum FailureKind {
 
 impl Failure {
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Failure {
-        Failure { kind, message: message.into(), line: None, column: None, hint: None }
+        Failure { kind, message: message.into(), line: None, column: None, hint: None, table: None }
     }
 
     /// An answer that cannot be written.
@@ -154,6 +160,22 @@ impl Failure {
 
     pub fn at(self, line: u64, column: u64) -> Failure {
         Failure { line: Some(line), column: Some(column), ..self }
+    }
+
+    pub fn of_refusal(refusal: &Refusal) -> Failure {
+        let kind = match refusal {
+            Refusal::NotEnabled(_) => FailureKind::NotEnabled,
+            Refusal::NotReady(_) => FailureKind::NotReady,
+            Refusal::OutOfReach(_) => FailureKind::OutOfReach,
+            Refusal::VersionGone(_) => FailureKind::VersionGone,
+            Refusal::Damaged(_) => FailureKind::Damaged,
+        };
+        Failure::new(kind, refusal.message())
+    }
+
+    /// The same place, with another reason.
+    pub(crate) fn because(self, refusal: &Refusal) -> Failure {
+        Failure { line: self.line, column: self.column, ..Failure::of_refusal(refusal) }
     }
 }
 

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `report.rs` | the state of a table, for operators and metrics |
 //! | `status.rs` | the state of a table, between its follower and reports |
+//! | `freshness.rs` | whether a table has the writes that a query asks for |
 //! | `root.rs` | the place of all tables: a directory, or a folder of an object store |
 //! | `export.rs` | copies for programs that cannot read tables (feature `table`) |
 //! | `testing.rs` | faults and mistakes on demand (features `table` and `testing`) |
@@ -22,6 +23,7 @@
 mod export;
 #[cfg(feature = "table")]
 mod follower;
+mod freshness;
 mod report;
 mod root;
 mod status;
@@ -40,6 +42,7 @@ use shardlake_router::{ContainerEntry, Serving};
 
 #[cfg(feature = "table")]
 pub use export::{Copied, Export, export};
+pub use freshness::{AtLeast, Freshness, Wanted};
 pub use report::{
     ColumnReport, ErrorReport, LagReport, OrderReport, PlaceReport, TableCounts, TableFigures, TableReport,
     TableState,
@@ -159,12 +162,7 @@ impl Analytics {
         let container = &entry.record.container;
         let status = self.0.statuses.of(container.rid);
         let live = status.live().clone();
-        let state = match live.state {
-            _ if record.closed.is_some() => TableState::Closed,
-            Some(state) if self.0.options.is_some() => state,
-            None if self.0.options.is_some() => TableState::Building { percent: 0 },
-            _ => TableState::Stopped,
-        };
+        let state = self.state_of(record, live.state);
         let places: Vec<_> = live.places.iter().map(|place| place.record()).collect();
         let behind = shardlake_change_log::lag(self.router(), container.rid, &places).await;
         let json_bytes = entry.map.iter().map(|partition| partition.size_bytes()).sum();
@@ -182,6 +180,16 @@ impl Analytics {
             counts: live.counts,
             orders: live.orders.reports(),
             last_error: live.last_error,
+        }
+    }
+
+    /// The state of a table in which its follower left it.
+    fn state_of(&self, record: &AnalyticalRecord, left: Option<TableState>) -> TableState {
+        match left {
+            _ if record.closed.is_some() => TableState::Closed,
+            Some(state) if self.0.options.is_some() => state,
+            None if self.0.options.is_some() => TableState::Building { percent: 0 },
+            _ => TableState::Stopped,
         }
     }
 

@@ -48,8 +48,13 @@ impl Status {
 pub(crate) struct Live {
     /// `None` until the follower has looked at the table.
     pub state: Option<TableState>,
+    /// The generation that was asked for when the state was set.
+    pub state_of: u32,
     pub location: Option<String>,
+    /// Of the generation that is built, while there is one.
     pub places: Vec<Place>,
+    /// Of the version that readers see; empty where there is none.
+    pub served: Vec<Place>,
     pub figures: TableFigures,
     pub counts: TableCounts,
     pub orders: Orders,

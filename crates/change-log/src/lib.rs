@@ -5,7 +5,7 @@
 //! | `position.rs` | [`LogPosition`]: parts of the hash space, each up to an LSN |
 //! | `follower.rs` | [`LogFollower`]: rounds, or pages, of one part after the other; waiting for more |
 //! | `written.rs` | the items that changes record as written |
-//! | `lag.rs` | how far a position is behind |
+//! | `lag.rs` | how far a position is behind, and whether it has reached another |
 //!
 //! A follower reads a container by parts of its hash space. Ranges may change under a part: a part over
 //! several ranges is divided before it is read; level neighbours are joined, so that there are as many parts
@@ -24,6 +24,6 @@ mod position;
 mod written;
 
 pub use follower::{Followed, FollowerPage, LogFollower, Needs, NextPage, NextRound, PartRound, changed};
-pub use lag::{Lag, lag};
+pub use lag::{Lag, has_reached, lag};
 pub use position::{LogPart, LogPosition};
 pub use written::written;

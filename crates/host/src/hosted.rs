@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use shardlake_capacity::budget::ContainerBudget;
-use shardlake_model::{Error, ErrorKind, RequestContext, Result};
+use shardlake_model::{Error, ErrorKind, RequestContext, Result, SessionToken};
 use shardlake_partition::{ContainerSchema, Partition, PartitionIdentity};
 use shardlake_stdx::{Clock, CommitTimes};
 use shardlake_storage::Shard;
@@ -86,7 +86,10 @@ impl Hosted {
     /// another life of this container, such as before a backup was restored. Tokens of an earlier container with
     /// the same name are ignored. A position in an ancestor of this range counts, too.
     pub fn check_session(&self, ctx: &RequestContext) -> Result<()> {
-        let Some(session) = &ctx.session else { return Ok(()) };
+        ctx.session.as_ref().map_or(Ok(()), |session| self.check_position(session))
+    }
+
+    fn check_position(&self, session: &SessionToken) -> Result<()> {
         let (partition, range_id) = (&self.partition, self.partition.range_id);
         let seen = self.ancestors.iter().chain([&range_id]).filter_map(|id| session.entry_of(*id));
         let Some(seen) = seen.max_by_key(|entry| (entry.version, entry.lsn)) else { return Ok(()) };
@@ -101,6 +104,21 @@ impl Hosted {
             seen.lsn, seen.version, seen.range_id, own.1, own.0
         );
         Err(Error::new(ErrorKind::SessionNotAvailable, message).with_meta(partition.meta(100, 0)))
+    }
+
+    /// The LSN that a session has seen in this range or in an ancestor; 0 where it has seen none. The oldest clients send no
+    /// version: their position counts for this container.
+    pub fn lsn_seen(&self, session: &SessionToken) -> Result<u64> {
+        self.check_position(session)?;
+        let own = self.partition.session_version;
+        let seen = session.entries.iter().filter(|entry| self.is_of_range(entry.range_id));
+        let seen = seen.filter(|entry| entry.version == own || entry.version < 0);
+        Ok(seen.map(|entry| entry.lsn.max(0).unsigned_abs()).max().unwrap_or(0))
+    }
+
+    /// Whether the id names this range or an ancestor.
+    pub fn is_of_range(&self, range_id: u32) -> bool {
+        range_id == self.partition.range_id || self.ancestors.contains(&range_id)
     }
 
     /// Whether its items are in other partitions.

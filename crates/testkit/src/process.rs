@@ -124,9 +124,21 @@ impl ReadyRecord {
         let http = with_scheme("http://").ok_or_else(|| format!("no plain endpoint in {line}"))?;
         let authority = http.trim_start_matches("http://").trim_end_matches('/');
         let address = authority.parse().map_err(|_| format!("'{authority}' is no address in {line}"))?;
-        let key = fields["key"].as_str().ok_or_else(|| format!("no key in {line}"))?.to_owned();
+        let key = match (fields["key"].as_str(), fields["key_file"].as_str()) {
+            (Some(key), _) => key.to_owned(),
+            (None, Some(file)) => primary_key_of(Path::new(file))?,
+            (None, None) => return Err(format!("no key in {line}")),
+        };
         Ok(ReadyRecord { https: with_scheme("https://"), http, key, address, fields })
     }
+}
+
+/// The primary key of a key file.
+fn primary_key_of(file: &Path) -> Result<String, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let keys: Value = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+    let key = keys["primary"].as_str().ok_or_else(|| format!("no primary key in {}", file.display()))?;
+    Ok(key.to_owned())
 }
 
 #[derive(Debug)]

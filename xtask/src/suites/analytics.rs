@@ -10,11 +10,16 @@ use super::mongo::python_with;
 use super::support::{Run, SuiteResult, with_endpoints};
 use crate::command::{run_and_listen, run_to_end};
 use crate::{Outcome, prerequisites, project, tally};
-use std::path::Path;
+use shardlake_testkit::EMULATOR_KEY;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Containers of random changes.
 const LIVE_SEEDS: &str = "3";
+/// Of the programs that ask the server for rows.
+const READ_KEY: &str = "cmVhZC1vbmx5LWtleS1vZi10aGUtc25pcHBldHM=";
 /// Random tables besides the written ones.
 const SEEDS: &str = "12";
 
@@ -42,14 +47,26 @@ fn run_readers(python: &Path) -> Outcome<SuiteResult> {
 }
 
 fn run_snippets(run: &Run<'_>, python: &Path) -> Outcome<SuiteResult> {
-    let server = run.start_server()?;
+    let folder = tempfile::TempDir::with_prefix("shardlake-keys-")?;
+    let keys = key_file(folder.path())?;
+    let server = run.start_server_with(&[&format!("--key-file={}", keys.display())])?;
     let mut snippets = Command::new(python);
     snippets.arg(project::root().join("tests-sdk/analytics/snippets.py"));
     with_endpoints(&mut snippets, &server)?;
+    snippets.env("SHARDLAKE_READ_KEY", READ_KEY);
     let (output, ended_well) = run_and_listen(&mut snippets)?;
     let skips = tally::skips_of_tap(&output);
     let result = SuiteResult::new("analytics-snippets", tally::of_tap(&output), ended_well);
     Ok(SuiteResult { skips, ..result }.with_log_of(&server))
+}
+
+/// A file with the emulators' key, and a key that only reads.
+fn key_file(folder: &Path) -> Outcome<PathBuf> {
+    let path = folder.join("keys.json");
+    let text = serde_json::json!({ "primary": EMULATOR_KEY, "primaryReadonly": READ_KEY }).to_string();
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    file.write_all(text.as_bytes())?;
+    Ok(path)
 }
 
 fn run_live(run: &Run<'_>, python: &Path) -> Outcome<SuiteResult> {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use shardlake_stdx::Clock;
@@ -11,7 +12,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
 use super::process::{SpillFolder, Worker};
-use super::query::{Piece, Query, State, Waiting, Waits};
+use super::query::{Piece, Query, State, Unlisted, Waiting, Waits};
 use super::running::Listed;
 use crate::protocol::{Failure, FailureKind, HEADER_BYTES, Head, Message, Order, Statistics, header_parts};
 
@@ -19,29 +20,51 @@ type Began = oneshot::Sender<Result<Head, Failure>>;
 
 pub(super) async fn conduct(
     state: Arc<State>,
-    query: Query,
+    mut query: Query,
     (waiting, listed): (Waiting, Listed),
     began: Began,
     pieces: mpsc::Sender<Piece>,
 ) {
     let started = Clock::System.elapsed();
     let time = query.time;
+    let unlisted = query.unlisted.take();
     let mut began = Some(began);
     let outcome = tokio::select! {
         outcome = work(&state, query, (waiting, &listed), (&mut began, &pieces)) => outcome,
         () = listed.cancelled.notified() => Err(Failure::new(FailureKind::Cancelled, "the query was cancelled")),
         () = pieces.closed() => Err(Failure::new(FailureKind::Cancelled, "the client disconnected")),
-        () = tokio::time::sleep(time) => Err(Failure::new(
-            FailureKind::TimedOut,
-            format!("the query was not done within {} s: filter or aggregate earlier, or send a greater \"timeoutSeconds\"", time.as_secs()),
-        )),
+        () = tokio::time::sleep(time) => Err(timed_out(time, listed.awaits_tables())),
     };
-    drop(listed);
+    let outcome = outcome.map_err(|failure| explained(failure, unlisted.as_ref()));
     state.figures.ended(outcome.as_ref(), Clock::System.elapsed().saturating_sub(started));
+    // A query that is not listed any more is counted.
+    drop(listed);
     match (outcome, began) {
         (Ok(statistics), _) => drop(pieces.send(Piece::End(statistics)).await),
         (Err(failure), Some(began)) => drop(began.send(Err(failure))),
         (Err(failure), None) => drop(pieces.send(Piece::Failed(failure)).await),
+    }
+}
+
+fn timed_out(time: Duration, awaits_tables: bool) -> Failure {
+    let seconds = time.as_secs();
+    let message = match awaits_tables {
+        true => format!(
+            "the tables of the statement had not reached \"atLeast\" within {seconds} s: send a greater \"timeoutSeconds\", or leave \"atLeast\" out"
+        ),
+        false => format!(
+            "the query was not done within {seconds} s: filter or aggregate earlier, or send a greater \"timeoutSeconds\""
+        ),
+    };
+    Failure::new(FailureKind::TimedOut, message)
+}
+
+/// A statement that names a container without a table is refused for that reason.
+fn explained(failure: Failure, unlisted: Option<&Unlisted>) -> Failure {
+    let (Some((database, container)), Some(unlisted)) = (&failure.table, unlisted) else { return failure };
+    match unlisted(database, container) {
+        Some(refusal) => failure.because(&refusal),
+        None => failure,
     }
 }
 
@@ -60,7 +83,7 @@ async fn work(
     let waits = query.waits.take();
     let order = order_of(state, query, waits.is_some(), spill.path());
     let worker = state.workers.take(spill)?;
-    match converse(&worker, &order, waits, (began, pieces)).await {
+    match converse((&worker, listed), &order, waits, (began, pieces)).await {
         Ok(Ended::ByItself(outcome)) => {
             state.workers.give_back(worker);
             outcome
@@ -96,7 +119,7 @@ fn order_of(state: &State, query: Query, waits_for_tables: bool, spill_folder: &
 
 /// Talks with the worker until the query ends. An error is one of the stream: the worker is of no use then.
 async fn converse(
-    worker: &Worker,
+    (worker, listed): (&Worker, &Listed),
     order: &Order,
     mut waits: Option<Waits>,
     (began, pieces): (&mut Option<Began>, &mpsc::Sender<Piece>),
@@ -107,7 +130,10 @@ async fn converse(
         match read(&mut stream).await? {
             Message::Names(names) => {
                 let Some(waits) = waits.take() else { return Err(io::ErrorKind::InvalidData.into()) };
-                match waits(names).await {
+                listed.set_awaits_tables(true);
+                let awaited = waits(names).await;
+                listed.set_awaits_tables(false);
+                match awaited {
                     Ok(tables) => send(&mut stream, &Message::Go(tables)).await?,
                     Err(failure) => return Ok(Ended::Midway(failure)),
                 }

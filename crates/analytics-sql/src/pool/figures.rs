@@ -46,11 +46,16 @@ impl Figures {
                 self.count("done");
             }
             Err(failure) => self.count(match failure.kind {
-                FailureKind::Statement | FailureKind::VersionGone => "refused",
+                FailureKind::Statement | FailureKind::VersionGone | FailureKind::SessionNotAvailable => {
+                    "refused"
+                }
                 FailureKind::NeedsTooMuch | FailureKind::TooLarge | FailureKind::Busy => "limited",
                 FailureKind::TimedOut => "timed_out",
                 FailureKind::Cancelled => "cancelled",
-                FailureKind::NotEnabled | FailureKind::NotReady | FailureKind::OutOfReach => "not_available",
+                FailureKind::NotEnabled
+                | FailureKind::NotReady
+                | FailureKind::NotFollowing
+                | FailureKind::OutOfReach => "not_available",
                 FailureKind::Damaged | FailureKind::Lost | FailureKind::Internal => "failed",
             }),
         }

@@ -27,7 +27,7 @@ use crate::protocol::{Failure, FailureKind, Head, Limits};
 pub use figures::{Figures, OUTCOMES};
 pub use process::WorkerProgram;
 use process::Workers;
-pub use query::{Piece, PoolSettings, Query, Waits};
+pub use query::{Piece, PoolSettings, Query, Unlisted, Waits};
 use query::{State, Waiting};
 use running::Running;
 pub use running::RunningQuery;

@@ -14,7 +14,7 @@ use super::figures::Figures;
 use super::process::{WorkerProgram, Workers};
 use super::running::Running;
 use crate::protocol::{Failure, Format, Limits, Statistics};
-use crate::table::{AsOf, ListedTable};
+use crate::table::{AsOf, ListedTable, Refusal};
 
 #[derive(Debug, Clone)]
 pub struct PoolSettings {
@@ -31,6 +31,9 @@ pub struct PoolSettings {
 pub type Waits =
     Box<dyn FnOnce(Vec<(String, String)>) -> BoxFuture<'static, Result<Vec<ListedTable>, Failure>> + Send>;
 
+/// Why a table that no list has cannot be read, by database and container; `None` where there is no such container.
+pub type Unlisted = Box<dyn Fn(&str, &str) -> Option<Refusal> + Send>;
+
 /// A statement to run.
 pub struct Query {
     /// Names the query to clients; unique.
@@ -45,6 +48,7 @@ pub struct Query {
     /// Seconds since 1970.
     pub now: i64,
     pub waits: Option<Waits>,
+    pub unlisted: Option<Unlisted>,
     /// From the request to the last byte, waiting included.
     pub time: Duration,
 }

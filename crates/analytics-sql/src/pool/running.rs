@@ -1,6 +1,7 @@
 //! Queries that wait or run.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub(super) struct Listed {
     id: String,
     pub cancelled: Arc<Notify>,
     list: Running,
+    /// Whether it waits until its tables are new enough.
+    awaits_tables: AtomicBool,
 }
 
 impl Running {
@@ -49,7 +52,7 @@ impl Running {
         let entry = Entry { template, database, since, has_worker: false, cancelled: cancelled.clone() };
         let before = self.entries().insert(id.to_owned(), entry);
         debug_assert!(before.is_none(), "ids are unique");
-        Listed { id: id.to_owned(), cancelled, list: self.clone() }
+        Listed { id: id.to_owned(), cancelled, list: self.clone(), awaits_tables: AtomicBool::new(false) }
     }
 
     pub fn list(&self) -> Vec<RunningQuery> {
@@ -81,6 +84,14 @@ impl Listed {
         if let Some(entry) = self.list.entries().get_mut(&self.id) {
             entry.has_worker = true;
         }
+    }
+
+    pub fn awaits_tables(&self) -> bool {
+        self.awaits_tables.load(Ordering::Relaxed)
+    }
+
+    pub fn set_awaits_tables(&self, awaits: bool) {
+        self.awaits_tables.store(awaits, Ordering::Relaxed);
     }
 }
 

@@ -24,7 +24,7 @@ fn of_root(error: &DataFusionError) -> Failure {
     let statement = |message: String| Failure::new(FailureKind::Statement, message);
     match error {
         DataFusionError::External(source) => match source.downcast_ref::<Refusal>() {
-            Some(refusal) => of_refusal(refusal),
+            Some(refusal) => Failure::of_refusal(refusal),
             None => match source.downcast_ref::<DataFusionError>() {
                 Some(inner) => of_root(inner.find_root()),
                 None => Failure::new(FailureKind::Internal, source.to_string()),
@@ -80,17 +80,6 @@ fn of_root(error: &DataFusionError) -> Failure {
         },
         other => Failure::new(FailureKind::Internal, other.to_string()),
     }
-}
-
-fn of_refusal(refusal: &Refusal) -> Failure {
-    let kind = match refusal {
-        Refusal::NotEnabled(_) => FailureKind::NotEnabled,
-        Refusal::NotReady(_) => FailureKind::NotReady,
-        Refusal::OutOfReach(_) => FailureKind::OutOfReach,
-        Refusal::VersionGone(_) => FailureKind::VersionGone,
-        Refusal::Damaged(_) => FailureKind::Damaged,
-    };
-    Failure::new(kind, refusal.message())
 }
 
 fn needs_too_much(message: &str) -> Failure {

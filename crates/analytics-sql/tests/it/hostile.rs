@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use shardlake_analytics_sql::{FailureKind, Limits, Query};
 
-use crate::support::{LIMITS, Shop, pool_with, text_of, workers};
+use crate::support::{LIMITS, Shop, pool_with, settled, text_of};
 
 /// Statements that must not be answered.
 fn refused() -> Vec<String> {
@@ -120,9 +120,6 @@ fn statements_without_end_are_ended_by_a_limit() {
     let ended = shop.runtime.block_on(text_of(&pool, asked));
     assert!(ended.as_ref().is_ok_and(|text| text.len() < 256 << 20) || ended.is_err(), "100,000 columns");
     drop(pool);
-    let spilled = || std::fs::read_dir(shop.folder.path().join("spill")).map_or(0, |entries| entries.count());
     // Killed workers are reaped, and their files deleted.
-    while workers(shop.folder.path()) > 0 || spilled() > 0 {
-        std::thread::yield_now();
-    }
+    settled(shop.folder.path(), 0);
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use shardlake_analytics_sql::{FailureKind, Format, Limits, Piece, Pool, Query, Refusal};
+use shardlake_analytics_sql::{Failure, FailureKind, Format, Limits, Piece, Pool, Query, Refusal};
 
-use crate::support::{LIMITS, Shop, answered, pool_with, query, rows, workers};
+use crate::support::{LIMITS, Shop, answered, driven, pool_with, query, rows, settled};
 
 /// Runs for hours.
 const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000) a JOIN generate_series(1, 1000000) b ON a.value <> b.value";
@@ -14,16 +14,12 @@ fn shop() -> Shop {
     Shop::new((0..100).map(|at| json!({ "id": format!("i{at}"), "pk": "p", "n": at })))
 }
 
-fn limited(shop: &Shop, limits: Limits) -> Pool {
-    pool_with(shop.folder.path(), limits, 1, 1)
+fn has_worker(pool: &Pool) -> bool {
+    pool.running().iter().any(|query| query.has_worker)
 }
 
-/// Waits until no spill file and at most one worker of an earlier query is left.
-fn settled(shop: &Shop, workers_max: usize) {
-    let files = || std::fs::read_dir(shop.folder.path().join("spill")).map_or(0, |entries| entries.count());
-    while files() > 0 || workers(shop.folder.path()) > workers_max {
-        std::thread::yield_now();
-    }
+fn limited(shop: &Shop, limits: Limits) -> Pool {
+    pool_with(shop.folder.path(), limits, 1, 1)
 }
 
 #[test]
@@ -34,7 +30,7 @@ fn a_query_past_its_time_is_ended_and_the_next_one_works() {
     assert_eq!(failure.kind, FailureKind::TimedOut, "{failure:?}");
     assert!(failure.message.contains("timeoutSeconds"), "{failure:?}");
     assert_eq!(shop.rows("SELECT count(*) FROM c"), json!([[100]]));
-    settled(&shop, 2);
+    settled(shop.folder.path(), 2);
 }
 
 #[test]
@@ -46,39 +42,31 @@ fn a_query_that_is_cancelled_or_whose_client_leaves_ends() {
         let id = slow.id.clone();
         let ran = pool.run(slow);
         let mut ran = std::pin::pin!(ran);
-        loop {
-            tokio::select! {
-                ended = &mut ran => panic!("{ended:?}"),
-                () = tokio::task::yield_now() => {}
-            }
-            let running = pool.running();
-            if running.iter().any(|query| query.has_worker) {
-                assert_eq!(running[0].template, "SELECT count(*) FROM generate_series(?, ?) a JOIN generate_series(?, ?) b ON a.value <> b.value");
-                break;
-            }
-        }
+        driven(ran.as_mut(), "the query runs", || has_worker(&pool)).await;
+        assert_eq!(
+            pool.running()[0].template,
+            "SELECT count(*) FROM generate_series(?, ?) a JOIN generate_series(?, ?) b ON a.value <> b.value"
+        );
         assert!(!pool.cancel("another"));
         assert!(pool.cancel(&id));
         assert_eq!(ran.await.unwrap_err().kind, FailureKind::Cancelled);
         assert!(pool.running().is_empty());
         // A client that leaves before its answer begins.
         let mut left = Box::pin(pool.run(query(ENDLESS, &shop.tables)));
-        while pool.running().is_empty() {
-            assert!(futures::poll!(left.as_mut()).is_pending());
-            tokio::task::yield_now().await;
-        }
+        driven(left.as_mut(), "the query waits or runs", || !pool.running().is_empty()).await;
         drop(left);
         // Its worker is the only one: the next query has to get one.
         let answer = answered(&pool, query("SELECT 1", &shop.tables)).await.unwrap();
         assert_eq!(answer["rows"], json!([[1]]));
         // A client that leaves in the middle of its answer.
-        let mut answer = pool.run(query("SELECT * FROM generate_series(1, 900000)", &shop.tables)).await.unwrap();
+        let mut answer =
+            pool.run(query("SELECT * FROM generate_series(1, 900000)", &shop.tables)).await.unwrap();
         assert!(matches!(answer.next().await, Some(Piece::Data(_))));
         drop(answer);
         assert_eq!(answered(&pool, query("SELECT 2", &shop.tables)).await.unwrap()["rows"], json!([[2]]));
         assert_eq!(pool.figures().outcomes()[4], 3, "cancelled");
     });
-    settled(&shop, 2);
+    settled(shop.folder.path(), 2);
 }
 
 #[test]
@@ -87,10 +75,7 @@ fn more_queries_than_may_wait_are_refused() {
     let pool = limited(&shop, LIMITS);
     shop.runtime.block_on(async {
         let mut first = Box::pin(pool.run(query(ENDLESS, &shop.tables)));
-        while !pool.running().iter().any(|query| query.has_worker) {
-            assert!(futures::poll!(first.as_mut()).is_pending());
-            tokio::task::yield_now().await;
-        }
+        driven(first.as_mut(), "the query runs", || has_worker(&pool)).await;
         let mut second = Box::pin(pool.run(query("SELECT 1", &shop.tables)));
         assert!(futures::poll!(second.as_mut()).is_pending());
         let third = pool.run(query("SELECT 1", &shop.tables)).await.unwrap_err();
@@ -109,7 +94,7 @@ fn memory_and_spill_files_are_bounded() {
     assert_eq!(spilled["rows"], json!([[3_000_000]]));
     assert!(spilled["statistics"]["spilledBytes"].as_u64() > Some(1 << 20), "{spilled}");
     assert!(spilled["statistics"]["memoryBytes"].as_u64() <= Some(64 << 20), "{spilled}");
-    settled(&shop, 2);
+    settled(shop.folder.path(), 2);
     let without_disk = limited(&shop, Limits { memory_bytes: 64 << 20, spill_bytes: 1 << 20, ..LIMITS });
     let failure = shop.runtime.block_on(answered(&without_disk, query(counting, &shop.tables))).unwrap_err();
     assert_eq!(failure.kind, FailureKind::NeedsTooMuch, "{failure:?}");
@@ -157,13 +142,7 @@ fn an_answer_waits_for_its_tables() {
     assert_eq!(rows(&shop.pool, &shop.runtime, waiting), json!([[100]]));
     assert_eq!(names.recv().unwrap(), [("shop".to_owned(), "c".to_owned())]);
     let mut failing = shop.query("SELECT count(*) FROM c");
-    let refused = shardlake_analytics_sql::Failure {
-        kind: FailureKind::NotReady,
-        message: "not yet".into(),
-        line: None,
-        column: None,
-        hint: None,
-    };
+    let refused = Failure::new(FailureKind::NotReady, "not yet");
     let expected = refused.clone();
     failing.waits = Some(Box::new(move |_| Box::pin(async move { Err(refused) })));
     assert_eq!(shop.failure(failing), expected);

@@ -5,6 +5,7 @@
 mod fleet;
 mod hostile;
 mod limits;
+mod nested;
 mod statements;
 mod support;
 mod tables;

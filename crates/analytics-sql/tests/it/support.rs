@@ -1,6 +1,7 @@
 //! A pool of workers over tables in a folder.
 
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use shardlake_analytics_sql::{
     Answer, AsOf, Failure, Format, Limits, ListedTable, Piece, Pool, PoolSettings, Query, Statistics,
     WorkerProgram,
 };
+use shardlake_testkit::{HANG, eventually};
 use tempfile::TempDir;
 
 use crate::fixture::{self, Change, Fixture, START};
@@ -33,8 +35,34 @@ pub fn pool_with(folder: &Path, limits: Limits, workers_max: usize, waiting_max:
     Pool::new(PoolSettings { worker, workers_max, waiting_max, limits, spill_folder })
 }
 
+/// Waits until at most so many workers of earlier queries are left, and none of their spill files.
+pub fn settled(folder: &Path, workers_max: usize) {
+    let files = || std::fs::read_dir(folder.join("spill")).map_or(0, |entries| entries.count());
+    eventually("workers and spill files of ended queries are gone", || {
+        files() == 0 && workers(folder) <= workers_max
+    });
+}
+
+/// Drives a query that does not end by itself until `holds`.
+pub async fn driven<T: std::fmt::Debug>(
+    mut query: Pin<&mut impl Future<Output = T>>,
+    event: &str,
+    mut holds: impl FnMut() -> bool,
+) {
+    let mut looks = tokio::time::interval(Duration::from_millis(2));
+    let wait = async {
+        while !holds() {
+            tokio::select! {
+                ended = &mut query => panic!("{ended:?} before {event}"),
+                _ = looks.tick() => {}
+            }
+        }
+    };
+    tokio::time::timeout(HANG, wait).await.unwrap_or_else(|_| panic!("{event} did not happen"));
+}
+
 /// Worker processes of the pools of a folder.
-pub fn workers(folder: &Path) -> usize {
+fn workers(folder: &Path) -> usize {
     let mark = folder.display().to_string();
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
         let line = std::fs::read(entry.ok()?.path().join("cmdline")).ok()?;
@@ -80,6 +108,7 @@ pub fn query(statement: &str, tables: &[ListedTable]) -> Query {
         bigints_as_text: false,
         now: START + 1_000,
         waits: None,
+        unlisted: None,
         time: Duration::from_secs(120),
     }
 }

@@ -26,6 +26,7 @@ pub fn show(status: &Status, serving: Option<&Table>, building: Option<&Table>) 
         pending_widenings: shown.pending_widenings,
     };
     live.places = reported(building.unwrap_or(table).places());
+    live.served = serving.map_or_else(Vec::new, |serving| reported(serving.places()));
 }
 
 /// Shows a table that was paused or closed before the server started: readers still see its last version.
@@ -63,6 +64,7 @@ pub fn show_left(tracked: &Tracked, options: &AnalyticsOptions) {
         pending_widenings: Vec::new(),
     };
     live.places = reported(&version.info.places);
+    live.served = live.places.clone();
 }
 
 fn reported(places: &[Place]) -> Vec<status::Place> {

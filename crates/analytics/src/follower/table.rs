@@ -497,7 +497,9 @@ impl Follower {
     }
 
     fn set_state(&self, state: TableState) {
-        self.tracked.status.live().state = Some(state);
+        let mut live = self.tracked.status.live();
+        live.state = Some(state);
+        live.state_of = self.tracked.record.generation;
     }
 }
 

@@ -4,5 +4,6 @@
 
 mod cuts;
 mod follow;
+mod fresh;
 mod storm;
 mod support;

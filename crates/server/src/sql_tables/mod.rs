@@ -3,9 +3,11 @@
 //! | file | contents |
 //! |---|---|
 //! | `service.rs` | requests to queries, failures to errors |
-//! | `tables.rs` | the account's tables for a query; waiting until they are new enough |
+//! | `tables.rs` | the account's tables for a query |
+//! | `awaited.rs` | waiting until they are new enough |
 //! | `stream.rs` | an answer on its way |
 
+mod awaited;
 mod service;
 mod stream;
 mod tables;

@@ -1,11 +1,14 @@
 //! Requests to queries, failures to errors.
 
 use serde_json::{Value, json};
-use shardlake_admin::{SqlAnswer, SqlAsOf, SqlFormat, SqlFuture, SqlRefusal, SqlRequest, SqlService};
+use shardlake_admin::{
+    SqlAnswer, SqlAsOf, SqlAtLeast, SqlFormat, SqlFuture, SqlRefusal, SqlRequest, SqlService,
+};
 use shardlake_analytics::Analytics;
-use shardlake_analytics_sql::{AsOf, Failure, FailureKind, Format, Pool, Query, Waits};
+use shardlake_analytics_sql::{AsOf, Failure, FailureKind, Format, Pool, Query, Unlisted, Waits};
 use shardlake_model::{Error, ErrorKind};
 
+use super::awaited::{Awaited, wait_for};
 use super::stream::AnswerStream;
 use super::tables;
 
@@ -26,12 +29,22 @@ impl Service {
         &self.pool
     }
 
+    fn waits(&self, awaited: Awaited) -> Waits {
+        let analytics = self.analytics.clone();
+        Box::new(move |names| Box::pin(wait_for(analytics, names, awaited)))
+    }
+
     async fn answer(&self, request: SqlRequest) -> Result<SqlAnswer, Failure> {
-        let second = u64::try_from(request.now / 1_000).unwrap_or(0);
-        let waits = request.at_least_now.then(|| -> Waits {
-            let analytics = self.analytics.clone();
-            Box::new(move |names| Box::pin(tables::wait_for(analytics, names, second)))
-        });
+        let waits = match request.at_least {
+            SqlAtLeast::Any => None,
+            SqlAtLeast::Now => Some(self.waits(Awaited::Everything)),
+            SqlAtLeast::Sessions(sessions) => {
+                Some(self.waits(Awaited::of_sessions(&self.analytics, sessions)?))
+            }
+        };
+        let analytics = self.analytics.clone();
+        let unlisted: Unlisted =
+            Box::new(move |database, container| tables::unlisted(&analytics, database, container));
         let query = Query {
             id: request.id,
             statement: request.statement,
@@ -52,6 +65,7 @@ impl Service {
             bigints_as_text: request.bigints_as_text,
             now: request.now / 1_000,
             waits,
+            unlisted: Some(unlisted),
             time: request.time,
         };
         let answer = self.pool.run(query).await?;
@@ -89,6 +103,9 @@ fn refusal(failure: &Failure) -> SqlRefusal {
         FailureKind::Statement | FailureKind::TooLarge => (ErrorKind::BadRequest, None),
         FailureKind::NotEnabled => (ErrorKind::NotFound, Some("AnalyticsNotEnabled")),
         FailureKind::NotReady => (ErrorKind::Unavailable, Some("AnalyticsNotReady")),
+        // No time ends it: an operator has to act.
+        FailureKind::NotFollowing => (ErrorKind::Unavailable, Some("AnalyticsNotReady")),
+        FailureKind::SessionNotAvailable => (ErrorKind::SessionNotAvailable, None),
         FailureKind::OutOfReach => (ErrorKind::Unsupported, Some("NotImplemented")),
         FailureKind::VersionGone => (ErrorKind::BadRequest, Some("AnalyticsVersionGone")),
         FailureKind::NeedsTooMuch => (ErrorKind::BadRequest, Some("QueryNeedsTooMuch")),

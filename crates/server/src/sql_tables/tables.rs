@@ -1,13 +1,9 @@
-//! The account's tables for a query, and waiting until they are new enough for it.
+//! The account's tables for a query.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use shardlake_analytics::{Analytics, TableReport, TableState};
-use shardlake_analytics_sql::{Failure, ListedTable, Refusal};
-
-/// Between two looks at the tables that a query waits for.
-const LOOKS_APART: Duration = Duration::from_millis(50);
+use shardlake_analytics_sql::{ListedTable, Refusal};
 
 pub(super) async fn listed(analytics: &Analytics) -> Vec<ListedTable> {
     analytics.reports().await.iter().map(of_report).collect()
@@ -46,27 +42,15 @@ fn of_report(report: &TableReport) -> ListedTable {
     }
 }
 
-/// Waits until the tables have everything that was acknowledged before this second, and lists them. The query's time ends the wait.
-pub(super) async fn wait_for(
-    analytics: Analytics,
-    names: Vec<(String, String)>,
-    second: u64,
-) -> Result<Vec<ListedTable>, Failure> {
-    loop {
-        let reports = analytics.reports().await;
-        let is_behind = |name: &(String, String)| {
-            let report =
-                reports.iter().find(|report| report.database == name.0 && report.container == name.1);
-            // A table that is deleted meanwhile is not found by the statement either.
-            report.is_some_and(|report| {
-                let is_building = matches!(report.state, TableState::Building { .. });
-                let is_complete = report.complete_to.is_some_and(|complete| complete > second);
-                is_building || (report.lag.changes > 0 && !is_complete)
-            })
-        };
-        if !names.iter().any(is_behind) {
-            return Ok(reports.iter().map(of_report).collect());
+/// Why a container that is not among the tables of a query has none.
+pub(super) fn unlisted(analytics: &Analytics, database: &str, container: &str) -> Option<Refusal> {
+    let name = format!("{database}/{container}");
+    Some(match analytics.has_store(database, container)? {
+        true => {
+            Refusal::NotReady(format!("AnalyticsNotReady: the table of '{name}' was begun just now: retry"))
         }
-        tokio::time::sleep(LOOKS_APART).await;
-    }
+        false => Refusal::NotEnabled(format!(
+            "AnalyticsNotEnabled: the container '{name}' has no analytical store: set its analyticalStorageTtl"
+        )),
+    })
 }

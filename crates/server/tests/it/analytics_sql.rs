@@ -3,56 +3,10 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use shardlake_testkit::{Client, EMULATOR_KEY, Response, ServerProcess};
+use shardlake_testkit::{Client, EMULATOR_KEY, eventually};
 
-use crate::support::{Started, command, on_disk};
-
-const SQL: &str = "/_shardlake/v1/analytics/sql";
-const QUERIES: &str = "/_shardlake/v1/analytics/queries";
-const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000) a JOIN generate_series(1, 1000000) b ON a.value <> b.value";
-
-fn webstore() -> ServerProcess {
-    let server = on_disk().start();
-    let client = server.client();
-    let _created = client.create_database("shop").expect_status(201);
-    let key = json!({ "paths": ["/id"], "kind": "Hash", "version": 2 });
-    for container in ["customer", "sales"] {
-        let definition = json!({ "id": container, "partitionKey": key, "analyticalStorageTtl": -1 });
-        let _created = client.create_container_of("shop", &definition, &[]).expect_status(201);
-    }
-    let _created = client.create_container("shop", "plain", "/id").expect_status(201);
-    for number in 0..6 {
-        let id = format!("c{number}");
-        let customer = json!({ "id": id, "name": format!("n{number}"), "vip": number % 2 == 0 });
-        let _put = client.upsert_item("shop", "customer", &json!([id]), &customer).expect_status(201);
-        let sale = json!({
-            "id": format!("s{number}"),
-            "customerId": format!("c{}", number % 3),
-            "lines": [{ "sku": "a", "quantity": number }, { "sku": "b", "quantity": 10 }],
-        });
-        let _put =
-            client.upsert_item("shop", "sales", &json!([format!("s{number}")]), &sale).expect_status(201);
-    }
-    server
-}
-
-fn ask(server: &ServerProcess, body: &Value, headers: &[(&str, &str)]) -> Response {
-    server.client().post_json(SQL, headers, body)
-}
-
-fn asked(statement: &str) -> Value {
-    json!({ "query": statement, "database": "shop", "atLeast": "now" })
-}
-
-#[track_caller]
-fn rows(server: &ServerProcess, statement: &str) -> Value {
-    ask(server, &asked(statement), &[]).expect_status(200).json()["rows"].take()
-}
-
-#[track_caller]
-fn refused(server: &ServerProcess, body: &Value, status: u16) -> Value {
-    ask(server, body, &[]).expect_status(status).json()
-}
+use crate::sql_support::{ENDLESS, QUERIES, SQL, ask, asked, refused, rows, running, webstore, workers};
+use crate::support::{Started, command};
 
 #[test]
 fn containers_are_joined_and_answers_have_each_form() {
@@ -105,6 +59,24 @@ fn wrong_requests_have_their_status() {
     for (body, status, code, words) in [
         (of("SELECT naem FROM customer"), 400, "BadRequest", "name"),
         (of("SELECT 1 FROM Customer"), 400, "BadRequest", "customer"),
+        (of("SELECT 1 FROM nothing"), 400, "BadRequest", "no table 'shop.nothing'"),
+        (of("SELECT 1 FROM Plain"), 400, "BadRequest", "no table 'shop.Plain'"),
+        // A container without an analytical store.
+        (of("SELECT 1 FROM plain"), 404, "AnalyticsNotEnabled", "line 1, column 15"),
+        (of("SELECT 1 FROM shop.plain"), 404, "AnalyticsNotEnabled", "analyticalStorageTtl"),
+        (
+            of("SELECT 1 FROM customer c JOIN plain p ON p.id = c.id"),
+            404,
+            "AnalyticsNotEnabled",
+            "shop/plain",
+        ),
+        (of("DESCRIBE plain"), 404, "AnalyticsNotEnabled", "shop/plain"),
+        (
+            of("SELECT TOP 1 * FROM OPENROWSET('CosmosDB', 'Account=a;Database=shop;Key=k', plain) AS p"),
+            404,
+            "AnalyticsNotEnabled",
+            "shop/plain",
+        ),
         (of("DELETE FROM customer"), 400, "BadRequest", "DELETE"),
         (of("COPY customer TO '/tmp/x.csv'"), 400, "BadRequest", "COPY"),
         (of("SELECT 1 FROM"), 400, "BadRequest", "line 1, column"),
@@ -178,15 +150,9 @@ fn a_query_is_listed_and_cancelled() {
     let server = webstore();
     std::thread::scope(|scope| {
         let slow = scope.spawn(|| ask(&server, &json!({ "query": ENDLESS }), &[]));
-        let id = loop {
-            let queries = server.client().get(QUERIES, &[]).expect_status(200).json();
-            let Some(query) = queries["queries"].get(0).filter(|query| query["state"] == "running") else {
-                std::thread::yield_now();
-                continue;
-            };
-            assert!(!query["template"].as_str().unwrap().contains("1000000"), "{query}");
-            break query["id"].as_str().unwrap().to_owned();
-        };
+        let query = running(&server);
+        assert!(!query["template"].as_str().unwrap().contains("1000000"), "{query}");
+        let id = query["id"].as_str().unwrap();
         let path = format!("{QUERIES}/{id}");
         assert_eq!(server.client().delete(&path, &[]).status, 204);
         let ended = slow.join().unwrap();
@@ -201,13 +167,7 @@ fn a_worker_that_is_killed_is_replaced() {
     assert_eq!(rows(&server, "SELECT 1"), json!([[1]]));
     std::thread::scope(|scope| {
         let slow = scope.spawn(|| ask(&server, &json!({ "query": ENDLESS }), &[]));
-        let running = || {
-            let queries = server.client().get(QUERIES, &[]).json();
-            queries["queries"][0]["state"] == "running"
-        };
-        while !running() {
-            std::thread::yield_now();
-        }
+        running(&server);
         let worker = workers(&server);
         assert_eq!(worker.len(), 1);
         let killed = Command::new("kill").args(["-KILL", &worker[0].to_string()]).status().unwrap();
@@ -221,21 +181,7 @@ fn a_worker_that_is_killed_is_replaced() {
     let before = workers(&server);
     let mut server = server;
     server.kill();
-    while before.iter().any(|worker| std::path::Path::new(&format!("/proc/{worker}")).exists()) {
-        std::thread::yield_now();
-    }
-}
-
-/// Processes that run for this server's queries.
-fn workers(server: &ServerProcess) -> Vec<u32> {
-    let parent = server.process_id().to_string();
-    let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
-        let name = entry.ok()?.file_name().into_string().ok()?;
-        let stat = std::fs::read_to_string(format!("/proc/{name}/stat")).ok()?;
-        let (_, rest) = stat.rsplit_once(") ")?;
-        let is_child = rest.split(' ').nth(1)? == parent;
-        let line = std::fs::read_to_string(format!("/proc/{name}/cmdline")).ok()?;
-        (is_child && line.contains("--sql-worker")).then(|| name.parse().ok())?
+    eventually("the workers of a killed server end", || {
+        !before.iter().any(|worker| std::path::Path::new(&format!("/proc/{worker}")).exists())
     });
-    processes.collect()
 }

@@ -15,6 +15,8 @@
 //! | `analytics.rs` | analytical tables by the operator's commands, through kills |
 //! | `analytics_stores.rs` | such tables in an object store, and below a restored account |
 //! | `analytics_sql.rs`, `analytics_light.rs` | SQL over these tables: answers, refusals, limits, killed workers; builds without it |
+//! | `analytics_sql_fresh.rs` | answers that must have certain writes |
+//! | `analytics_sql_streams.rs` | answers that fail in the middle, and clients that disconnect |
 //! | `operate.rs` | the operator's commands |
 //! | `backups.rs`, `backup_support.rs` | backups: made while clients write, restored, damaged, interrupted, deleted |
 //! | `whole_backups.rs` | backups and logs that are not whole |
@@ -38,7 +40,7 @@
 //! | `direct.rs`, `direct_client.rs` | connections in Direct mode, by a client that checks TLS records |
 //! | `emulator.rs`, `emulator_support.rs` | emulator mode, by the requests of Aspire and of the Testcontainers modules |
 //! | `mongo_connections.rs` | the MongoDB API's port: TLS and plain messages of any length |
-//! | `support.rs`, `command_at_terminal.rs` | helpers of the tests; a pseudo terminal |
+//! | `support.rs`, `sql_support.rs`, `command_at_terminal.rs` | helpers of the tests; a pseudo terminal |
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // tests
 
 #[cfg(feature = "analytics")]
@@ -48,6 +50,10 @@ mod analytics_light;
 #[cfg(feature = "analytics-sql")]
 mod analytics_sql;
 mod analytics_sql_command;
+#[cfg(feature = "analytics-sql")]
+mod analytics_sql_fresh;
+#[cfg(feature = "analytics-sql")]
+mod analytics_sql_streams;
 #[cfg(all(feature = "analytics", feature = "object-storage"))]
 mod analytics_stores;
 mod backup_support;
@@ -84,6 +90,8 @@ mod scripts;
 mod settings;
 mod shards;
 mod sql_shell;
+#[cfg(feature = "analytics-sql")]
+mod sql_support;
 mod sql_terminal;
 mod status;
 #[cfg(feature = "object-storage")]
