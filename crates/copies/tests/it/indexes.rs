@@ -200,7 +200,7 @@ async fn storm(seed: u64) {
             tokio::join!(writes, motion);
             if round % 2 == 1 {
                 store.settled().await;
-                check_all(&store).await;
+                check_all(&store, seed).await;
             }
         }
         // As after a kill: everything that was acknowledged is there, and some of the rest.
@@ -210,11 +210,11 @@ async fn storm(seed: u64) {
     }
     let store = Store { fixture: &fixture };
     store.settled().await;
-    check_all(&store).await;
+    check_all(&store, seed).await;
 }
 
-async fn check_all(store: &Store<'_>) {
-    // Rows of items that have expired stay until the items are removed.
+async fn check_all(store: &Store<'_>, seed: u64) {
+    // Between two readings items may be removed that have expired.
     let mut tries = 0;
     eventually("rows are those of the definitions", async || {
         store.settled().await;
@@ -225,7 +225,10 @@ async fn check_all(store: &Store<'_>) {
                 let extra: Vec<_> = rows.keys().filter(|name| !expected.contains_key(*name)).collect();
                 let missing: Vec<_> = expected.keys().filter(|name| !rows.contains_key(*name)).collect();
                 let reports = store.fixture.account.copies().indexes().await;
-                assert!(tries < 300, "{index}: {extra:#?} too much, {missing:#?} missing: {reports:#?}");
+                assert!(
+                    tries < 300,
+                    "seed {seed}, {index}: {extra:#?} too much, {missing:#?} missing: {reports:#?}"
+                );
                 return false;
             }
         }

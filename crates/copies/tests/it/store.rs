@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use shardlake_account::{ContainerHandle, FeedScope, IndexReport};
-use shardlake_document::parse_partition_key;
 use shardlake_model::{ContainerDefinition, PartitionKeyDefinition, SecondaryIndexDefinition, Throughput};
+use shardlake_partition::{ItemRow, StoredItem, item_of_position};
 use shardlake_router::IndexRows;
 
 use crate::support::json_door::{JsonDoor, KeyInput};
@@ -115,7 +115,8 @@ impl<'f> Store<'f> {
         rows
     }
 
-    /// The rows that an index should have, by its definition over the source.
+    /// The rows that an index should have, by its definition over the stored items of the source. Items
+    /// that have expired are stored until they are removed.
     pub async fn expected(&self, source: &str, index: &str) -> BTreeMap<String, Value> {
         let live = self.fixture.account.router().live_catalog();
         let (from, to) = (self.container(source), self.container(index));
@@ -124,31 +125,20 @@ impl<'f> Store<'f> {
         let compiled = IndexRows::of_index(&live.definitions, rid, record, &from.entry.shape);
         let compiled = compiled.expect("compiles");
         let mut expected = BTreeMap::new();
-        let (mut items, mut next) = (Vec::new(), None);
-        loop {
-            let context = self.fixture.ctx();
-            let items_api = self.fixture.account.items();
-            let page = items_api.read_feed(&context, &from, FeedScope::All, Some(-1), next.as_deref()).await;
-            let page = page.expect("read");
-            items.extend(page.items);
-            next = page.continuation;
-            if next.is_none() {
-                break;
-            }
-        }
-        let path = &from.entry.shape.key_paths[0].0[0];
-        for item in items {
-            let json = json_of(&item);
-            let key = match json.get(path) {
-                Some(value) => json!([value]).to_string(),
-                None => "[{}]".to_owned(),
-            };
-            let key = parse_partition_key(&key).expect("a key");
-            for row in compiled.rows_of(&item, &key).rows {
-                let mut text = Vec::new();
-                shardlake_document::write_json(row.row.body.raw(), &mut text);
-                let row: Value = serde_json::from_slice(&text).expect("JSON");
-                expected.insert(format!("{} {}", row["id"], row), row);
+        for partition in from.entry.map.iter() {
+            let partition = partition.hosted().partition();
+            let mut round = partition.items_round(&partition.epk_range, usize::MAX).await.expect("begins");
+            while let Some(page) = round.next_page().await.expect("read") {
+                for ItemRow { key, record } in page {
+                    let (logical, _) = item_of_position(&key).expect("a key");
+                    let item = StoredItem::decode(record, &from.entry.shape).expect("sound");
+                    for row in compiled.rows_of(&item, &logical.partition_key).rows {
+                        let mut text = Vec::new();
+                        shardlake_document::write_json(row.row.body.raw(), &mut text);
+                        let row: Value = serde_json::from_slice(&text).expect("JSON");
+                        expected.insert(format!("{} {}", row["id"], row), row);
+                    }
+                }
             }
         }
         expected
