@@ -13,7 +13,9 @@ use shardlake_stdx::Timestamp;
 
 use crate::Resources;
 use crate::kept::Keeping;
-use crate::secondary_indexes::{check_has_no_indexes, check_replace, touch_source};
+use crate::secondary_indexes::{
+    SecondaryIndexView, check_has_no_indexes, check_replace, check_throughput, new_index_record, touch_source,
+};
 use shardlake_router::LiveCatalog;
 use shardlake_router::{CapacityMode, ContainerHandle};
 use shardlake_router::{check_preconditions, conflict, not_found, owner_not_found};
@@ -46,6 +48,24 @@ impl Resources {
         self.create_any(ctx, database, definition, throughput, (keeping, None)).await
     }
 
+    /// Creates a container whose items are the rows of a query over another container of the database.
+    pub async fn create_secondary_index(
+        &self,
+        ctx: &RequestContext,
+        database: &str,
+        definition: ContainerDefinition,
+        index: SecondaryIndexDefinition,
+        throughput: Option<Throughput>,
+    ) -> Result<ContainerHandle> {
+        check_throughput(self.0.dialect, throughput)?;
+        self.create_any(ctx, database, definition, throughput, (None, Some(index))).await
+    }
+
+    /// The indexes of a container, and the index that it is.
+    pub fn secondary_indexes(&self, container: &ContainerHandle) -> SecondaryIndexView {
+        SecondaryIndexView::of(&self.router().live_catalog(), &container.entry)
+    }
+
     /// Creates a container, with the data of a front end or as an index of another container.
     pub(crate) async fn create_any(
         &self,
@@ -70,7 +90,8 @@ impl Resources {
                 return Err(conflict("container", &definition.id));
             }
             resources.router().check_room(draft)?;
-            let new_index = |index| resources.new_index_record(draft, owner, &definition, &index, now);
+            let dialect = resources.0.dialect;
+            let new_index = |index| new_index_record(dialect, draft, owner, (&definition, &index), now);
             let index = index.map(new_index).transpose()?;
             let shared = draft.offer_of(&owner.database.rid.to_string()).is_some();
             if shared && throughput.is_none() {

@@ -9,13 +9,11 @@ use shardlake_catalog::{ContainerRecord, Definitions, SecondaryIndexRecord, Seco
 use shardlake_model::{
     ConflictResolutionPolicy, Container, ContainerDefinition, ContainerRid, Error, ErrorKind, ExpiredRows,
     INDEX_CHAIN_MAX, INDEXES_OF_SOURCE_MAX, INDEXES_OF_SOURCE_MAX_STRICT, IndexCharge, IndexReads,
-    IndexSettings, KeyPath, RequestContext, Result, SecondaryIndexDefinition, Throughput,
+    IndexSettings, KeyPath, Result, SecondaryIndexDefinition, Throughput,
 };
-use shardlake_router::{ContainerEntry, ContainerHandle, DatabaseEntry, NOT_ON_VIEWS};
+use shardlake_router::{ContainerEntry, DatabaseEntry, LiveCatalog, NOT_ON_VIEWS};
 use shardlake_sql::{ComputedProperties, Derivation, DeriveSource, Dialect, GeometryKind, derive};
 use shardlake_stdx::{Random, Timestamp};
-
-use crate::Resources;
 
 /// A container's place among indexes, for its document.
 #[derive(Debug, Clone, Default)]
@@ -35,60 +33,49 @@ pub struct IndexOfSource {
     pub moving_paths: Vec<String>,
 }
 
-impl Resources {
-    /// Creates a container whose items are the rows of a query over another container of the database.
-    pub async fn create_secondary_index(
-        &self,
-        ctx: &RequestContext,
-        database: &str,
-        definition: ContainerDefinition,
-        index: SecondaryIndexDefinition,
-        throughput: Option<Throughput>,
-    ) -> Result<ContainerHandle> {
-        if self.0.dialect == Dialect::Strict && matches!(throughput, Some(Throughput::Manual(_))) {
-            return Err(Error::bad_request(
-                "a global secondary index has autoscale throughput in the strict dialect: send 'x-ms-cosmos-offer-autopilot-settings', or no throughput",
-            ));
-        }
-        self.create_any(ctx, database, definition, throughput, (None, Some(index))).await
-    }
+/// The record of a new index, checked against its source.
+pub(crate) fn new_index_record(
+    dialect: Dialect,
+    draft: &mut Definitions,
+    owner: &DatabaseEntry,
+    (definition, index): (&ContainerDefinition, &SecondaryIndexDefinition),
+    now: Timestamp,
+) -> Result<SecondaryIndexRecord> {
+    let source = source_of(owner, index)?;
+    check_room(draft, source, dialect)?;
+    check_settings(&index.shardlake)?;
+    check_policies(definition)?;
+    let derivation = derive(&index.definition, &source_form(source), dialect)?;
+    check_key(definition, &derivation)?;
+    Ok(SecondaryIndexRecord {
+        number: draft.new_copy_number(),
+        source: source.record.container.rid,
+        source_id: source.record.container.definition.id.clone(),
+        definition: index.definition.clone(),
+        settings: index.shardlake.clone(),
+        state: SecondaryIndexState::default(),
+        generation: 1,
+        created: now.seconds(),
+    })
+}
 
-    /// The record of a new index, checked against its source.
-    pub(crate) fn new_index_record(
-        &self,
-        draft: &mut Definitions,
-        owner: &DatabaseEntry,
-        definition: &ContainerDefinition,
-        index: &SecondaryIndexDefinition,
-        now: Timestamp,
-    ) -> Result<SecondaryIndexRecord> {
-        let source = source_of(owner, index)?;
-        let rid = source.record.container.rid;
-        check_room(draft, source, self.0.dialect)?;
-        check_settings(&index.shardlake)?;
-        check_policies(definition)?;
-        let derivation = derive(&index.definition, &source_form(source), self.0.dialect)?;
-        check_key(definition, &derivation)?;
-        Ok(SecondaryIndexRecord {
-            number: draft.new_copy_number(),
-            source: rid,
-            source_id: source.record.container.definition.id.clone(),
-            definition: index.definition.clone(),
-            settings: index.shardlake.clone(),
-            state: SecondaryIndexState::default(),
-            generation: 1,
-            created: now.seconds(),
-        })
+/// The reference's indexes have autoscale throughput only.
+pub(crate) fn check_throughput(dialect: Dialect, throughput: Option<Throughput>) -> Result<()> {
+    match (dialect, throughput) {
+        (Dialect::Strict, Some(Throughput::Manual(_))) => Err(Error::bad_request(
+            "a global secondary index has autoscale throughput in the strict dialect: send 'x-ms-cosmos-offer-autopilot-settings', or no throughput",
+        )),
+        _ => Ok(()),
     }
+}
 
-    /// The indexes of a container, and the index that it is.
-    pub fn secondary_indexes(&self, container: &ContainerHandle) -> SecondaryIndexView {
-        let live = self.router().live_catalog();
-        let rid = container.entry.record.container.rid;
+impl SecondaryIndexView {
+    pub(crate) fn of(live: &LiveCatalog, container: &ContainerEntry) -> SecondaryIndexView {
+        let rid = container.record.container.rid;
         let mut indexes: Vec<(u32, IndexOfSource)> = Vec::new();
         for (rid, record) in live.definitions.secondary_indexes_of(rid) {
             let Some(entry) = live.container_of_rid(rid) else { continue };
-            if let Some(moving_paths) = listed_paths(&container.entry, entry, record) {
+            if let Some(moving_paths) = listed_paths(container, entry, record) {
                 let id = entry.record.container.definition.id.clone();
                 indexes.push((record.number, IndexOfSource { id, rid, moving_paths }));
             }
@@ -98,22 +85,6 @@ impl Resources {
             own: live.definitions.secondary_indexes.get(&rid).cloned(),
             indexes: indexes.into_iter().map(|(_, index)| index).collect(),
         }
-    }
-
-    /// Changes the state of an index, unless it was deleted; returns whether it is there.
-    pub async fn change_index_state(
-        &self,
-        container: ContainerRid,
-        edit: impl FnOnce(&mut SecondaryIndexState) + Send + 'static,
-    ) -> Result<bool> {
-        let plan = move |_: &_, draft: &mut Definitions| {
-            let Some(record) = draft.secondary_indexes.get(&container) else { return Ok(false) };
-            let mut record = SecondaryIndexRecord::clone(record);
-            edit(&mut record.state);
-            draft.secondary_indexes.put(container, record);
-            Ok(true)
-        };
-        Ok(self.router().change(plan).await?.0)
     }
 }
 

@@ -1,7 +1,7 @@
 // Global secondary indexes through the SDK, which sends the body of a container as it is.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { clientOver, createContainer, expectStatus, unique, withDatabase } from '../support.mjs';
+import { clientOver, createContainer, expectStatus, unique, until, withDatabase } from '../support.mjs';
 
 const client = clientOver('http');
 const definition = 'SELECT c.customerId, c.email FROM c';
@@ -72,4 +72,22 @@ test('settings and members that nothing follows are refused by name', () =>
       const error = await expectStatus(501, () => createIndex(database, source, { definition, ...members }));
       assert.ok(error.body.message.includes(name), error.body.message);
     }
+  }));
+
+// check: secondary-index-rows
+test('rows follow the items of the source', () =>
+  withDatabase(client, async (database) => {
+    const source = await createContainer(database);
+    await source.items.create({ id: '1', pk: 'p', customerId: 'c', email: 'a' });
+    const index = await createIndex(database, source);
+    const emails = async () => {
+      const { resources } = await index.items.query('SELECT c._id, c.email FROM c').fetchAll();
+      return JSON.stringify(resources.map(({ _id, email }) => [_id, email]).sort());
+    };
+    await until('the index has the first row', async () => (await emails()) === '[["1","a"]]');
+    await source.items.upsert({ id: '1', pk: 'p', customerId: 'c', email: 'b' });
+    await source.items.create({ id: '2', pk: 'p', email: 'a' });
+    await until('the index has both rows', async () => (await emails()) === '[["1","b"],["2","a"]]');
+    await source.item('1', 'p').delete();
+    await until('the index has one row', async () => (await emails()) === '[["2","a"]]');
   }));

@@ -1,5 +1,6 @@
 """Global secondary indexes through the SDK: definitions, the list of a source, order of deletions, refused writes."""
 
+import time
 import uuid
 
 import pytest
@@ -7,6 +8,8 @@ from azure.cosmos import GlobalSecondaryIndexDefinition, PartitionKey
 from azure.cosmos.exceptions import CosmosBatchOperationError, CosmosHttpResponseError
 
 DEFINITION = "SELECT c.customerId, c.email FROM c"
+# Turns a hang into a failure; it is no verdict on speed.
+HANG_SECONDS = 120
 
 
 @pytest.fixture
@@ -35,6 +38,57 @@ def refused(status, words, work):
     assert caught.value.status_code == status, caught.value
     assert words in caught.value.message
     return caught.value
+
+
+def until(expected, work):
+    """Polls until `work` gives `expected`: an index follows its source a little later."""
+    end = time.monotonic() + HANG_SECONDS
+    while (found := work()) != expected:
+        assert time.monotonic() < end, found
+        time.sleep(0.05)
+
+
+def status(index):
+    return index.read()["globalSecondaryIndexDefinition"]["status"]
+
+
+def rows(index, *names):
+    """These properties of all rows, in an order of their own."""
+    read = index.query_items("SELECT * FROM c", enable_cross_partition_query=True)
+    return sorted((tuple(row.get(name) for name in ("_id", *names)) for row in read), key=str)
+
+
+# check: secondary-index-rows
+def test_rows_follow_the_items_of_the_source(database, source):
+    for n in range(20):
+        source.create_item({"id": f"i{n}", "customerId": f"c{n % 3}", "email": f"e{n}@x", "secret": n})
+    index = create(database, source)
+    until("Active", lambda: status(index))
+    expected = [(f"i{n}", f"c{n % 3}", f"e{n}@x", None) for n in range(20)]
+    until(sorted(expected, key=str), lambda: rows(index, "customerId", "email", "secret"))
+    # An item that moves in the index, one that is deleted, one that is new, and one without the key.
+    source.patch_item("i0", "c0", [{"op": "replace", "path": "/email", "value": "moved@x"}])
+    source.delete_item("i1", "c1")
+    source.create_item({"id": "new", "customerId": "c9", "email": "new@x"})
+    source.upsert_item({"id": "i2", "customerId": "c2"})
+    expected = [row for row in expected if row[0] not in ("i0", "i1", "i2")]
+    expected += [("i0", "c0", "moved@x", None), ("new", "c9", "new@x", None), ("i2", "c2", None, None)]
+    until(sorted(expected, key=str), lambda: rows(index, "customerId", "email", "secret"))
+    found = list(index.query_items("SELECT * FROM c", partition_key="moved@x"))
+    assert [row["_id"] for row in found] == ["i0"]
+    assert index.read_item(found[0]["id"], "moved@x")["customerId"] == "c0"
+
+
+# check: secondary-index-rows
+def test_an_index_has_a_row_for_each_element_of_an_array(database, source):
+    definition = "SELECT t AS email, c.customerId FROM c JOIN t IN c.emails WHERE t != 'none'"
+    index = create(database, source, definition)
+    source.create_item({"id": "1", "customerId": "c", "emails": ["a", "none", "b"]})
+    until([("1", "a"), ("1", "b")], lambda: rows(index, "email"))
+    source.replace_item("1", {"id": "1", "customerId": "c", "emails": ["b"]})
+    until([("1", "b")], lambda: rows(index, "email"))
+    source.delete_item("1", "c")
+    until([], lambda: rows(index, "email"))
 
 
 # check: secondary-index-definitions

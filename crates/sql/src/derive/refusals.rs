@@ -2,8 +2,8 @@
 
 use shardlake_document::is_system_property;
 
+use super::types::{DeriveError, Dialect, OUTPUTS_MAX};
 use super::walk::each_expression;
-use super::{DeriveError, Dialect, OUTPUTS_MAX};
 use crate::bind::member_names;
 use crate::error::Location;
 use crate::syntax::ast::{Collection, Expression, OrderBy, Query, Selection, Source, Span};

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use shardlake_document::{ItemView, Value, identity_of, partition_key_text};
 use shardlake_model::PartitionKey;
 
-use super::{DerivedRow, RowError};
+use super::types::{DerivedRow, RowError};
 
 /// Bytes of the hash that names an item's rows.
 const HASH_BYTES: usize = 16;

@@ -1,7 +1,7 @@
 //! Rows of definitions by example; refusals; rows of random items compared with the query over them.
 
-use shardlake_document::{Body, Envelope, ParseLimits, Value, parse_document};
-use shardlake_model::{ContainerRid, DatabaseRid, KeyComponent};
+use shardlake_document::{Body, Envelope, ItemView, ParseLimits, Value, parse_document};
+use shardlake_model::{ContainerRid, DatabaseRid, KeyComponent, PartitionKey};
 use shardlake_stdx::{Guid, HybridTime};
 
 use super::*;
