@@ -31,6 +31,9 @@ pub(crate) fn check(
     validate_resource_id(&rule.dead_letters, &Limits::default()).map_err(|error| {
         Error::bad_request(format!("'deadLetters' names no container: {}", error.message()))
     })?;
+    target.check_takes_writes().map_err(|error| {
+        Error::bad_request(format!("the target of the projection takes no writes: {}", error.message()))
+    })?;
     check_key(&target, compiled)?;
     for (of_source, of_target) in &compiled.matches {
         check_indexed(&target, of_target, "")?;

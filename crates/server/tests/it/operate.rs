@@ -229,6 +229,18 @@ fn indexes_are_created_shown_paused_and_deleted() {
     assert!(printed(&server, &["copies", "resume", "shop/byId"]).contains("Active"));
     let refused = complaint(&server, &[&create[..], &["--definition", "SELECT c.a FROM c ORDER BY c.a"]].concat());
     assert!(refused.contains("ORDER BY"), "{refused}");
+    let rule = json!({
+        "id": "to-an-index",
+        "source": { "database": "shop", "container": "orders" },
+        "target": { "database": "shop", "container": "byId" },
+        "match": [{ "source": "/id", "target": "/_id" }],
+        "set": [{ "from": "/customer", "to": "/name" }],
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("rule.json");
+    std::fs::write(&file, rule.to_string()).unwrap();
+    let refused = complaint(&server, &["projections", "create", file.to_str().unwrap()]);
+    assert!(refused.contains("'byId' is a global secondary index of 'orders': write there"), "{refused}");
     let no_index = complaint(&server, &["copies", "delete", ORDERS]);
     assert!(no_index.contains("`shardlake copies list`"), "{no_index}");
     assert_eq!(printed(&server, &["copies", "delete", "shop/byId"]), "deleted: shop/byId\n");
