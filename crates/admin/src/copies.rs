@@ -67,6 +67,7 @@ fn document(report: &IndexReport) -> Value {
         json!({ "partitionKey": key, "id": id, "reason": reason })
     };
     let error = report.last_error.as_ref();
+    assert!(report.refused >= report.refusals.len() as u64, "listed refusals are counted");
     json!({
         "kind": "index",
         "name": format!("{}/{}", report.database, report.container),

@@ -14,9 +14,9 @@ use shardlake_model::{ErrorKind, Result};
 use shardlake_partition::{CopyBatch, ItemRow, RowStamp, StoredItem, item_of_position};
 use shardlake_storage::Shard;
 
+use crate::at_work::IndexAtWork;
 use crate::parts::{gaps, within};
 use crate::plan::row_of;
-use crate::runner::IndexAtWork;
 use crate::status::Refusal;
 
 /// Items of one chunk.
@@ -77,7 +77,7 @@ async fn write(at: &IndexAtWork<'_>, items: &[ItemRow]) -> Result<()> {
     for ItemRow { key, record } in items {
         let (logical, id) = item_of_position(key)?;
         let item = StoredItem::decode(record.clone(), at.schema())?;
-        let found = at.rows.rows_of(&item, &logical.partition_key);
+        let found = at.rows.rows_of(&item.view(), &logical.partition_key);
         if let Some(reason) = found.refused.into_iter().next() {
             let key_text = partition_key_text(&logical.partition_key);
             let refusal = Refusal { key: key_text, id, reason };
@@ -94,13 +94,4 @@ async fn write(at: &IndexAtWork<'_>, items: &[ItemRow]) -> Result<()> {
     at.apply(rows).await?;
     at.entry.status.live().items_built += items.len() as u64;
     Ok(())
-}
-
-/// The position that the source's log is kept for while the index is built.
-pub(crate) fn held(built: &[PlaceRecord], begun: &[PlaceRecord]) -> Result<Vec<PlaceRecord>> {
-    let mut held = built.to_vec();
-    for gap in gaps(built)? {
-        held.extend(within(begun, &gap)?);
-    }
-    Ok(held)
 }

@@ -1,19 +1,15 @@
 //! Rounds: pages of the source's log, applied to the index one after the other.
 
-use bytes::Bytes;
+use std::collections::BTreeSet;
+
 use shardlake_change_log::{LogFollower, NextRound, PartRound};
 use shardlake_document::partition_key_text;
 use shardlake_model::{ErrorKind, Result};
-use shardlake_partition::{
-    ContainerSchema, CopyRow, Image, Images, LogChange, RoundError, StoredItem, item_of_position,
-};
+use shardlake_partition::{Image, Images, LogChange, RoundError, StoredItem, item_of_position};
 use shardlake_routing::KeyRange;
-use std::collections::BTreeSet;
-use std::sync::Arc;
 
+use crate::at_work::IndexAtWork;
 use crate::plan::{ItemChange, Step, steps};
-use crate::runner::IndexAtWork;
-use crate::send;
 use crate::status::Refusal;
 
 /// Operations of one page.
@@ -71,7 +67,7 @@ fn changes_of(at: &IndexAtWork<'_>, changes: &[LogChange]) -> Result<Vec<ItemCha
         let newest = match &change.new {
             Image::Record(record) if seen.insert(change.key.clone()) => {
                 let item = StoredItem::decode(record.clone(), schema)?;
-                let rows = at.rows.rows_of(&item, &logical.partition_key);
+                let rows = at.rows.rows_of(&item.view(), &logical.partition_key);
                 let refusal = rows.refused.into_iter().next().map(|reason| Refusal {
                     key: partition_key_text(&logical.partition_key),
                     id: id.clone(),
@@ -94,11 +90,6 @@ fn changes_of(at: &IndexAtWork<'_>, changes: &[LogChange]) -> Result<Vec<ItemCha
     Ok(found)
 }
 
-/// The name of a row among refusals; those of items are their keys.
-fn row_name(row: &CopyRow) -> Bytes {
-    Bytes::from(format!("row {}", row.id))
-}
-
 impl IndexAtWork<'_> {
     async fn take(&self, step: Step, follower: &mut LogFollower, span: &KeyRange) -> Result<()> {
         match step {
@@ -108,41 +99,5 @@ impl IndexAtWork<'_> {
                 Ok(())
             }
         }
-    }
-
-    /// Applies rows. A row that cannot be written takes an older one with its name along: the index lacks
-    /// it then, and shows no former version of it.
-    pub(crate) async fn apply(&self, rows: Vec<CopyRow>) -> Result<()> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let (serving, index, copy) = (self.serving, self.entry.index, self.record.number);
-        let has_refusals = self.entry.status.live().refused() > 0;
-        let names = rows.iter().filter(|_| has_refusals).map(row_name).collect::<Vec<_>>();
-        let mut sent = send::apply(serving, index, copy, rows).await?;
-        let refused = std::mem::take(&mut sent.refused);
-        if !refused.is_empty() {
-            let ends = refused.iter().map(|(row, _)| CopyRow { body: None, ..row.clone() }).collect();
-            let ended = send::apply(serving, index, copy, ends).await?;
-            sent.deleted += ended.deleted;
-        }
-        let mut live = self.entry.status.live();
-        live.written += sent.written;
-        live.deleted += sent.deleted;
-        names.into_iter().for_each(|name| live.note_item(name, None));
-        for (row, reason) in refused {
-            tracing::warn!(index = copy, row = row.id, reason, "a row of an index cannot be written");
-            let (name, key) = (row_name(&row), partition_key_text(&row.key.partition_key));
-            live.note_item(name, Some(Refusal { key, id: row.id, reason }));
-        }
-        Ok(())
-    }
-
-    pub(crate) fn note_position(&self, follower: &LogFollower) {
-        self.entry.status.live().checkpoint.source = follower.position().records();
-    }
-
-    pub(crate) fn schema(&self) -> &Arc<ContainerSchema> {
-        &self.source.shape
     }
 }

@@ -8,7 +8,7 @@
 //! round        ── write all rows, durable ── end rows, durable ── position, once a second
 //! ```
 //! Any part of a round may be repeated, to another end: rows carry stamps and never go back
-//! (`shardlake_partition::RowStamp`), and what ended is in the log. A task sends nothing more before it has
+//! (`shardlake_partition::RowStamp`), and the log has the rows that ended. A task sends nothing more before it has
 //! the answers to all that it sent, so no write of an earlier round arrives late.
 //!
 //! | file | contents |
@@ -17,12 +17,14 @@
 //! | `build.rs` | the first rows: chunks of the source, each of one view |
 //! | `follow.rs` | rounds: pages of the log |
 //! | `sweep.rs` | the end of a rebuild: rows of earlier generations are deleted |
+//! | `at_work.rs` | the surroundings of a step, and applying rows |
 //! | `send.rs` | rows to the partitions that store them |
 //! | `parts.rs` | which parts of the source's hash space are built |
 //! | `entries.rs`, `status.rs` | indexes in memory; their reports |
 //! | `saver.rs` | positions of all indexes, in one change of the catalog a second |
 //! | `runner.rs` | the task of an index |
 
+mod at_work;
 mod build;
 mod entries;
 mod follow;

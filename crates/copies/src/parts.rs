@@ -34,6 +34,15 @@ pub(crate) fn within(parts: &[PlaceRecord], span: &KeyRange) -> Result<Vec<Place
     Ok(found)
 }
 
+/// The position that the source's log is kept for while the index is built.
+pub(crate) fn held(built: &[PlaceRecord], begun: &[PlaceRecord]) -> Result<Vec<PlaceRecord>> {
+    let mut held = built.to_vec();
+    for gap in gaps(built)? {
+        held.extend(within(begun, &gap)?);
+    }
+    Ok(held)
+}
+
 fn span_of(part: &PlaceRecord) -> Result<KeyRange> {
     part.span().map_err(|error| {
         Error::new(ErrorKind::Corrupt, format!("the stored position of an index is malformed: {error}"))

@@ -38,7 +38,7 @@ pub(crate) enum Step {
     Done(u64),
 }
 
-/// A generation of an index: what its rows' stamps and keys need.
+/// A generation of an index, for the stamps and the keys of its rows.
 pub(crate) trait Generation {
     fn generation(&self) -> u16;
     /// The place of a key in the index.

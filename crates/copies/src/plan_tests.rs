@@ -199,7 +199,7 @@ impl Model {
                 }
             }
         }
-        // The writes of an attempt before, which nobody waited for.
+        // Writes of an earlier attempt without an answer.
         late.iter().for_each(|row| self.apply(row));
     }
 

@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use shardlake_catalog::{IndexPhase, SecondaryIndexRecord};
 use shardlake_change_log::{Followed, LogFollower, LogPosition, Needs, changed};
-use shardlake_model::{Error, ErrorKind, PartitionKey, Result};
-use shardlake_partition::LogicalKey;
-use shardlake_router::{ContainerEntry, IndexRows, Serving};
+use shardlake_model::{Error, ErrorKind, Result};
+use shardlake_router::IndexRows;
 
+use crate::at_work::IndexAtWork;
 use crate::build::{begin, build_chunk};
 use crate::entries::IndexEntry;
 use crate::follow::{Progress, follow};
 use crate::parts::gaps;
-use crate::plan::Generation;
 use crate::saver::{hold, save};
 use crate::sweep::sweep;
 use crate::{Copies, CopiesState};
@@ -29,40 +28,6 @@ const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(30);
 /// A budget that is spent is asked again within this time.
 const BUDGET_WAIT: std::ops::RangeInclusive<u64> = 10..=1000;
-
-/// One step's surroundings.
-pub(crate) struct IndexAtWork<'a> {
-    pub serving: &'a Serving,
-    pub entry: &'a IndexEntry,
-    pub record: &'a SecondaryIndexRecord,
-    pub source: Arc<ContainerEntry>,
-    pub rows: &'a IndexRows,
-}
-
-impl IndexAtWork<'_> {
-    /// Whether the step is to end at the next place where it may: the record has changed, or the server
-    /// stops.
-    pub fn is_interrupted(&self) -> bool {
-        let live = self.serving.catalog().load();
-        let now = live.definitions.secondary_indexes.get(&self.entry.index);
-        let is_same = now.is_some_and(|now| {
-            now.number == self.record.number
-                && now.generation == self.record.generation
-                && now.state.is_paused == self.record.state.is_paused
-        });
-        !is_same || self.serving.is_closing()
-    }
-}
-
-impl Generation for IndexAtWork<'_> {
-    fn generation(&self) -> u16 {
-        self.record.generation
-    }
-
-    fn logical(&self, key: PartitionKey) -> LogicalKey {
-        self.rows.logical(key)
-    }
-}
 
 /// Starts the tasks of all indexes, now and whenever the catalog gets one.
 pub(crate) fn start(copies: &Copies) {

@@ -9,8 +9,8 @@ use shardlake_model::{ErrorKind, Result};
 use shardlake_partition::storage_error;
 
 use crate::Copies;
-use crate::build::held;
 use crate::entries::IndexEntry;
+use crate::parts::held;
 
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 
@@ -51,7 +51,7 @@ pub(crate) async fn save(copies: &Copies) -> Result<()> {
         let in_force: Vec<(u32, u16)> =
             draft.secondary_indexes.values().map(|record| (record.number, record.generation)).collect();
         for (number, generation, checkpoint) in stored {
-            // A position of an earlier generation says nothing about this one.
+            // A position of an earlier generation is of other rows.
             if in_force.contains(&(number, generation)) {
                 draft.checkpoints.put(number, checkpoint);
             }

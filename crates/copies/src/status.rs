@@ -98,7 +98,7 @@ impl Live {
         self.refusals.len() as u64 + self.unlisted
     }
 
-    /// What is known of an item from now on: why rows of it cannot be written, if that is so.
+    /// Replaces the refusal of an item; `None`: all its rows can be written.
     pub fn note_item(&mut self, item: Bytes, refusal: Option<Refusal>) {
         match refusal {
             None => drop(self.refusals.remove(&item)),

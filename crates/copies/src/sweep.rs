@@ -3,7 +3,7 @@
 use shardlake_model::Result;
 use shardlake_partition::{CopyBatch, CopyRow, ItemRow, RowStamp, StoredItem, item_of_position};
 
-use crate::runner::IndexAtWork;
+use crate::at_work::IndexAtWork;
 
 /// Items of one view.
 const CHUNK_ITEMS: usize = 64_000;

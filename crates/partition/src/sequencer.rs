@@ -25,7 +25,7 @@ use crate::oldest::Oldest;
 use crate::pending::Pending;
 use crate::shape::ContainerSchema;
 use crate::sizes::{Largest, RecentSizes};
-use crate::watch::Followed;
+use crate::watch::Watch;
 
 #[derive(Debug)]
 pub(crate) struct Sequencer {
@@ -53,6 +53,31 @@ pub(crate) struct Sequencer {
     pub largest: Option<Box<Largest>>,
     /// The last fence that was put up: it stands as long as its sender lives.
     fence: Option<watch::Receiver<()>>,
+}
+
+/// The watch that commits ask, and the shape that it came with.
+///
+/// A request may carry an older shape than the partition follows, and a newer one is in force before
+/// the partition is notified. So the later of both counts.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Followed {
+    watch: Option<Arc<dyn Watch>>,
+    since: u64,
+}
+
+impl Followed {
+    /// From now on commits under earlier shapes ask the watch of this one.
+    pub fn follow(&mut self, shape: &ContainerSchema) {
+        if shape.number >= self.since {
+            *self = Followed { watch: shape.watch.clone(), since: shape.number };
+        }
+    }
+
+    /// The watch of a commit under a shape.
+    pub fn of<'s>(&'s self, shape: &'s ContainerSchema) -> Option<&'s dyn Watch> {
+        let watch = if shape.number < self.since { &self.watch } else { &shape.watch };
+        watch.as_deref()
+    }
 }
 
 impl Sequencer {

@@ -8,13 +8,11 @@
 //! deletions of whole logical partitions all commit through it.
 
 use std::fmt::Debug;
-use std::sync::Arc;
 
+use shardlake_document::ItemView;
 use shardlake_routing::LogicalKey;
 
-use crate::item::StoredItem;
 use crate::log::entry::EndedRow;
-use crate::shape::ContainerSchema;
 
 /// The copies of a container, as its commits see them.
 pub trait Watch: Send + Sync + Debug {
@@ -31,32 +29,7 @@ pub const ENDED_ROWS_MAX: usize = 20 * 100;
 #[derive(Debug, Clone, Copy)]
 pub struct EndedVersion<'a> {
     pub logical: &'a LogicalKey,
-    pub old: &'a StoredItem,
+    pub old: ItemView<'a>,
     /// The version that replaces it; `None` where the item is deleted.
-    pub new: Option<&'a StoredItem>,
-}
-
-/// The watch that commits ask, and the shape that it came with.
-///
-/// A request may carry an older shape than the partition follows, and a newer one is in force before
-/// the partition is notified. So the later of both counts.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Followed {
-    watch: Option<Arc<dyn Watch>>,
-    since: u64,
-}
-
-impl Followed {
-    /// From now on commits under earlier shapes ask the watch of this one.
-    pub fn follow(&mut self, shape: &ContainerSchema) {
-        if shape.number >= self.since {
-            *self = Followed { watch: shape.watch.clone(), since: shape.number };
-        }
-    }
-
-    /// The watch of a commit under a shape.
-    pub fn of<'s>(&'s self, shape: &'s ContainerSchema) -> Option<&'s dyn Watch> {
-        let watch = if shape.number < self.since { &self.watch } else { &shape.watch };
-        watch.as_deref()
-    }
+    pub new: Option<ItemView<'a>>,
 }

@@ -8,16 +8,17 @@
 use std::sync::Arc;
 
 use shardlake_catalog::{Definitions, SecondaryIndexRecord};
-use shardlake_document::{parse_partition_key, partition_key_text};
+use shardlake_document::{ItemView, parse_partition_key, partition_key_text};
 use shardlake_model::{
     ContainerRid, Error, ErrorKind, KeyComponent, KeyPath, Limits, PartitionKey, PartitionKeyDefinition,
     Result,
 };
 use shardlake_partition::{
-    ContainerSchema, EndedRow, EndedVersion, LogicalKey, StoredItem, Watch, extract_partition_key,
+    ContainerSchema, EndedRow, EndedVersion, LogicalKey, Watch, extract_partition_key,
 };
-use shardlake_routing::effective_partition_key;
 use shardlake_sql::{Derivation, DeriveSource, DerivedRow, Dialect, derive};
+
+use crate::keys::logical_of;
 
 /// An index that is ready to make rows of the items of its source.
 #[derive(Debug)]
@@ -68,7 +69,8 @@ impl IndexRows {
         let key_definition = container.container.definition.partition_key.clone();
         let parse =
             |path: &String| KeyPath::parse(path).map_err(|error| Error::bad_request(error.to_string()));
-        let key_paths = key_definition.paths.iter().map(parse).collect::<Result<_>>()?;
+        let key_paths: Vec<KeyPath> = key_definition.paths.iter().map(parse).collect::<Result<_>>()?;
+        assert_eq!(key_paths.len(), key_definition.paths.len(), "each component of a key has its path");
         Ok(IndexRows {
             number: record.number,
             derivation,
@@ -79,8 +81,8 @@ impl IndexRows {
     }
 
     /// The rows of a version of an item of the source.
-    pub fn rows_of(&self, item: &StoredItem, key: &PartitionKey) -> RowsOfItem {
-        let derived = match self.derivation.rows(&item.view(), key) {
+    pub fn rows_of(&self, item: &ItemView<'_>, key: &PartitionKey) -> RowsOfItem {
+        let derived = match self.derivation.rows(item, key) {
             Ok(derived) => derived,
             Err(error) => return RowsOfItem { rows: Vec::new(), refused: vec![error.to_string()] },
         };
@@ -97,8 +99,7 @@ impl IndexRows {
 
     /// The logical partition of a key.
     pub fn logical(&self, partition_key: PartitionKey) -> LogicalKey {
-        let epk = effective_partition_key(&self.key_definition, &partition_key);
-        LogicalKey { epk, partition_key }
+        logical_of(&self.key_definition, partition_key)
     }
 
     fn check_key(&self, key: &PartitionKey) -> std::result::Result<(), String> {
@@ -118,12 +119,12 @@ impl IndexRows {
 
     fn ended(&self, ended: &EndedVersion<'_>) -> impl Iterator<Item = EndedRow> {
         let key = &ended.logical.partition_key;
-        let new = ended.new.map(|new| self.rows_of(new, key).rows).unwrap_or_default();
+        let new = ended.new.map(|new| self.rows_of(&new, key).rows).unwrap_or_default();
         let stays = move |old: &KeyedRow| {
             new.iter()
                 .any(|new| new.row.id == old.row.id && new.key.partition_key.same(&old.key.partition_key))
         };
-        let old = self.rows_of(ended.old, key).rows.into_iter().filter(move |old| !stays(old));
+        let old = self.rows_of(&ended.old, key).rows.into_iter().filter(move |old| !stays(old));
         let number = self.number;
         old.map(move |old| EndedRow { copy: number, row: EndedIndexRow::of(&old).encode() })
     }

@@ -4,7 +4,9 @@
 use std::borrow::Cow;
 
 use shardlake_document::RawValue;
-use shardlake_model::{Error, ErrorKind, KeyComponent, KeyKind, PartitionKey, ReplyMeta, Result};
+use shardlake_model::{
+    Error, ErrorKind, KeyComponent, KeyKind, PartitionKey, PartitionKeyDefinition, ReplyMeta, Result,
+};
 use shardlake_partition::{LogicalKey, PreparedBody, extract_partition_key};
 use shardlake_routing::{effective_partition_key, prefix_range};
 
@@ -127,7 +129,12 @@ pub fn body_key(entry: &ContainerEntry, item: &PreparedBody) -> Result<Partition
 
 pub fn logical(entry: &ContainerEntry, partition_key: PartitionKey) -> LogicalKey {
     debug_assert!(is_full(entry, &partition_key), "the place of an item depends on all levels of its key");
-    let epk = effective_partition_key(&entry.record.container.definition.partition_key, &partition_key);
+    logical_of(&entry.record.container.definition.partition_key, partition_key)
+}
+
+/// The logical partition of a key with all its levels.
+pub(crate) fn logical_of(definition: &PartitionKeyDefinition, partition_key: PartitionKey) -> LogicalKey {
+    let epk = effective_partition_key(definition, &partition_key);
     LogicalKey { epk, partition_key }
 }
 

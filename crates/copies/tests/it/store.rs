@@ -132,7 +132,7 @@ impl<'f> Store<'f> {
                 for ItemRow { key, record } in page {
                     let (logical, _) = item_of_position(&key).expect("a key");
                     let item = StoredItem::decode(record, &from.entry.shape).expect("sound");
-                    for row in compiled.rows_of(&item, &logical.partition_key).rows {
+                    for row in compiled.rows_of(&item.view(), &logical.partition_key).rows {
                         let mut text = Vec::new();
                         shardlake_document::write_json(row.row.body.raw(), &mut text);
                         let row: Value = serde_json::from_slice(&text).expect("JSON");

@@ -33,7 +33,7 @@ pub struct RowStamp {
 pub struct OtherSource;
 
 impl RowStamp {
-    /// The part of a stamp that says where in the source's hash space the row comes from.
+    /// The part of a stamp that locates the row's item in the source's hash space.
     pub fn source_of(logical: &LogicalKey) -> [u8; 4] {
         let mut source = [0; 4];
         source.iter_mut().zip(&logical.epk.0).for_each(|(to, byte)| *to = *byte);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardlake_document::{PatchOperation, RawValue, Value};
+use shardlake_document::{ItemView, PatchOperation, RawValue, Value};
 use shardlake_model::{Preconditions, Result};
 use shardlake_routing::KeyRange;
 use shardlake_stdx::Guid;
@@ -19,7 +19,11 @@ use crate::{
 pub(crate) struct ByText;
 
 pub(crate) fn text_of(item: &StoredItem) -> Option<String> {
-    match item.body().get("k") {
+    text_of_view(item.view())
+}
+
+fn text_of_view(item: ItemView<'_>) -> Option<String> {
+    match item.body.get("k") {
         Some(RawValue::String(text)) => Some(text.to_owned()),
         _ => None,
     }
@@ -27,7 +31,8 @@ pub(crate) fn text_of(item: &StoredItem) -> Option<String> {
 
 impl Watch for ByText {
     fn ended(&self, ended: &EndedVersion<'_>) -> Vec<EndedRow> {
-        let old = text_of(ended.old).filter(|old| ended.new.and_then(text_of).as_ref() != Some(old));
+        let new = ended.new.and_then(text_of_view);
+        let old = text_of_view(ended.old).filter(|old| new.as_ref() != Some(old));
         old.map(|old| EndedRow { copy: 7, row: old.into_bytes() }).into_iter().collect()
     }
 }

@@ -1,0 +1,93 @@
+//! An index at work: the surroundings of one step, and applying rows.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use shardlake_catalog::SecondaryIndexRecord;
+use shardlake_change_log::LogFollower;
+use shardlake_document::partition_key_text;
+use shardlake_model::{PartitionKey, Result};
+use shardlake_partition::{ContainerSchema, CopyRow, LogicalKey};
+use shardlake_router::{ContainerEntry, IndexRows, Serving};
+
+use crate::entries::IndexEntry;
+use crate::plan::Generation;
+use crate::send;
+use crate::status::Refusal;
+
+/// One step's surroundings.
+pub(crate) struct IndexAtWork<'a> {
+    pub serving: &'a Serving,
+    pub entry: &'a IndexEntry,
+    pub record: &'a SecondaryIndexRecord,
+    pub source: Arc<ContainerEntry>,
+    pub rows: &'a IndexRows,
+}
+
+impl IndexAtWork<'_> {
+    /// Whether the step is to end at the next place where it may: the record has changed, or the server
+    /// stops.
+    pub fn is_interrupted(&self) -> bool {
+        let live = self.serving.catalog().load();
+        let now = live.definitions.secondary_indexes.get(&self.entry.index);
+        let is_same = now.is_some_and(|now| {
+            now.number == self.record.number
+                && now.generation == self.record.generation
+                && now.state.is_paused == self.record.state.is_paused
+        });
+        !is_same || self.serving.is_closing()
+    }
+}
+
+impl Generation for IndexAtWork<'_> {
+    fn generation(&self) -> u16 {
+        self.record.generation
+    }
+
+    fn logical(&self, key: PartitionKey) -> LogicalKey {
+        self.rows.logical(key)
+    }
+}
+
+/// The name of a row among refusals; those of items are their keys.
+fn row_name(row: &CopyRow) -> Bytes {
+    Bytes::from(format!("row {}", row.id))
+}
+
+impl IndexAtWork<'_> {
+    /// Applies rows. A row that cannot be written takes an older one with its name along: the index lacks
+    /// it then, and shows no former version of it.
+    pub(crate) async fn apply(&self, rows: Vec<CopyRow>) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let (serving, index, copy) = (self.serving, self.entry.index, self.record.number);
+        let has_refusals = self.entry.status.live().refused() > 0;
+        let names = rows.iter().filter(|_| has_refusals).map(row_name).collect::<Vec<_>>();
+        let mut sent = send::apply(serving, index, copy, rows).await?;
+        let refused = std::mem::take(&mut sent.refused);
+        if !refused.is_empty() {
+            let ends = refused.iter().map(|(row, _)| CopyRow { body: None, ..row.clone() }).collect();
+            let ended = send::apply(serving, index, copy, ends).await?;
+            sent.deleted += ended.deleted;
+        }
+        let mut live = self.entry.status.live();
+        live.written += sent.written;
+        live.deleted += sent.deleted;
+        names.into_iter().for_each(|name| live.note_item(name, None));
+        for (row, reason) in refused {
+            tracing::warn!(index = copy, row = row.id, reason, "a row of an index cannot be written");
+            let (name, key) = (row_name(&row), partition_key_text(&row.key.partition_key));
+            live.note_item(name, Some(Refusal { key, id: row.id, reason }));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn note_position(&self, follower: &LogFollower) {
+        self.entry.status.live().checkpoint.source = follower.position().records();
+    }
+
+    pub(crate) fn schema(&self) -> &Arc<ContainerSchema> {
+        &self.source.shape
+    }
+}
