@@ -126,6 +126,39 @@ impl Definitions {
         self.log_holds.retain(|(_, holder), _| *holder != Holder::Projection(number));
     }
 
+    /// A number for a projection or an index that none ever had.
+    pub fn new_copy_number(&mut self) -> u32 {
+        self.numbers.projection =
+            self.numbers.projection.checked_add(1).expect("fewer than 2^32 copies are ever created");
+        let number = self.numbers.projection;
+        let is_new = self.secondary_indexes.values().all(|index| index.number != number);
+        assert!(is_new && !self.projections.contains(&number), "a number is given once");
+        number
+    }
+
+    /// The indexes of a source, by their containers.
+    pub fn secondary_indexes_of(
+        &self,
+        source: ContainerRid,
+    ) -> impl Iterator<Item = (ContainerRid, &SecondaryIndexRecord)> {
+        let all = self.secondary_indexes.iter();
+        all.filter(move |(_, record)| record.source == source).map(|(rid, record)| (*rid, &**record))
+    }
+
+    /// Indexes between a container and the container that clients write: 0 for the latter.
+    pub fn secondary_index_depth(&self, mut container: ContainerRid) -> usize {
+        let mut depth = 0;
+        while let Some(record) = self.secondary_indexes.get(&container) {
+            depth += 1;
+            // Sources are older than their indexes. Stored definitions may be damaged all the same.
+            if depth > self.secondary_indexes.len() {
+                return usize::MAX;
+            }
+            container = record.source;
+        }
+        depth
+    }
+
     /// The record of an index, with its progress and its hold on the source's log; its container stays.
     fn remove_secondary_index(&mut self, container: ContainerRid) {
         let Some(record) = self.secondary_indexes.remove(&container) else { return };

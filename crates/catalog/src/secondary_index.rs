@@ -6,8 +6,6 @@
 use serde::{Deserialize, Serialize};
 use shardlake_model::{ContainerRid, IndexSettings};
 
-use crate::Definitions;
-
 /// The index that a container is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecondaryIndexRecord {
@@ -83,38 +81,6 @@ impl SecondaryIndexState {
     /// Whether the index may lack rows of items that were written long ago.
     pub fn is_incomplete(&self) -> bool {
         self.phase != IndexPhase::Active || self.failed_rows > 0
-    }
-}
-
-impl Definitions {
-    /// A number for a projection or an index that none ever had.
-    pub fn new_copy_number(&mut self) -> u32 {
-        self.numbers.projection =
-            self.numbers.projection.checked_add(1).expect("fewer than 2^32 copies are ever created");
-        self.numbers.projection
-    }
-
-    /// The indexes of a source, by their containers.
-    pub fn secondary_indexes_of(
-        &self,
-        source: ContainerRid,
-    ) -> impl Iterator<Item = (ContainerRid, &SecondaryIndexRecord)> {
-        let all = self.secondary_indexes.iter();
-        all.filter(move |(_, record)| record.source == source).map(|(rid, record)| (*rid, &**record))
-    }
-
-    /// Indexes between a container and the container that clients write: 0 for the latter.
-    pub fn secondary_index_depth(&self, mut container: ContainerRid) -> usize {
-        let mut depth = 0;
-        while let Some(record) = self.secondary_indexes.get(&container) {
-            depth += 1;
-            // Sources are older than their indexes. Stored definitions may be damaged all the same.
-            if depth > self.secondary_indexes.len() {
-                return usize::MAX;
-            }
-            container = record.source;
-        }
-        depth
     }
 }
 

@@ -47,6 +47,7 @@ pub(crate) fn new_index_record(
     check_policies(definition)?;
     let derivation = derive(&index.definition, &source_form(source), dialect)?;
     check_key(definition, &derivation)?;
+    assert!(draft.containers.contains(&source.record.container.rid), "an index has a source");
     Ok(SecondaryIndexRecord {
         number: draft.new_copy_number(),
         source: source.record.container.rid,
@@ -63,7 +64,7 @@ pub(crate) fn new_index_record(
 pub(crate) fn check_throughput(dialect: Dialect, throughput: Option<Throughput>) -> Result<()> {
     match (dialect, throughput) {
         (Dialect::Strict, Some(Throughput::Manual(_))) => Err(Error::bad_request(
-            "a global secondary index has autoscale throughput in the strict dialect: send 'x-ms-cosmos-offer-autopilot-settings', or no throughput",
+            "a global secondary index has autoscale throughput in the strict dialect: request autoscale throughput, or none",
         )),
         _ => Ok(()),
     }
@@ -329,4 +330,49 @@ fn rows_under(definition: &ContainerDefinition, record: &SecondaryIndexRecord) -
     };
     let source = DeriveSource { computed: Some(&computed), geometry };
     derive(&record.definition, &source, Dialect::Shardlake).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use shardlake_model::PartitionKeyDefinition;
+
+    use super::*;
+
+    #[test]
+    fn settings_that_nothing_follows_are_refused_by_name() {
+        assert!(check_settings(&IndexSettings::default()).is_ok());
+        let edits: [(&str, fn(&mut IndexSettings)); 5] = [
+            ("unique", |settings| settings.unique = true),
+            ("reads", |settings| settings.reads = IndexReads::CaughtUp),
+            ("expired", |settings| settings.expired = ExpiredRows::Keep),
+            ("charge", |settings| settings.charge = IndexCharge::None),
+            ("deadLetters", |settings| settings.dead_letters = "other".into()),
+        ];
+        for (member, edit) in edits {
+            let mut settings = IndexSettings::default();
+            edit(&mut settings);
+            let error = check_settings(&settings).expect_err(member);
+            assert!(error.message().contains(member), "{error}");
+        }
+    }
+
+    #[test]
+    fn policies_of_writes_are_refused_by_name() {
+        let mut definition = ContainerDefinition::new("i", PartitionKeyDefinition::hash("/a"));
+        assert!(check_policies(&definition).is_ok());
+        definition.default_ttl = Some(-1);
+        assert!(check_policies(&definition).expect_err("a time to live").message().contains("defaultTtl"));
+    }
+
+    #[test]
+    fn keys_that_no_row_has_are_refused() {
+        let derivation =
+            derive("SELECT c.a FROM c", &DeriveSource::default(), Dialect::Shardlake).expect("valid");
+        for (path, is_accepted) in
+            [("/a", true), ("/a/b", true), ("/id", true), ("/_id", true), ("/b", false)]
+        {
+            let definition = ContainerDefinition::new("i", PartitionKeyDefinition::hash(path));
+            assert_eq!(check_key(&definition, &derivation).is_ok(), is_accepted, "{path}");
+        }
+    }
 }
