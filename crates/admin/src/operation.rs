@@ -30,6 +30,10 @@ pub enum AdminOperation {
     Pulse,
     Log,
     Diagnostics,
+    ReadCopies,
+    PauseCopy,
+    ResumeCopy,
+    RebuildCopy,
     ReadProjections,
     PutProjection,
     DeleteProjection,
@@ -88,15 +92,12 @@ fn of_projections(target: &ProjectionTarget, method: &Method) -> AdminOperation 
     }
 }
 
-/// Projections and indexes are copies of both kinds, and share the names of their operations.
 fn of_copies(target: &CopyTarget) -> AdminOperation {
     match target {
-        CopyTarget::All | CopyTarget::Index { action: CopyAction::Show, .. } => {
-            AdminOperation::ReadProjections
-        }
-        CopyTarget::Index { action: CopyAction::Pause, .. } => AdminOperation::PauseProjection,
-        CopyTarget::Index { action: CopyAction::Resume, .. } => AdminOperation::ResumeProjection,
-        CopyTarget::Index { action: CopyAction::Rebuild, .. } => AdminOperation::PutProjection,
+        CopyTarget::All | CopyTarget::Index { action: CopyAction::Show, .. } => AdminOperation::ReadCopies,
+        CopyTarget::Index { action: CopyAction::Pause, .. } => AdminOperation::PauseCopy,
+        CopyTarget::Index { action: CopyAction::Resume, .. } => AdminOperation::ResumeCopy,
+        CopyTarget::Index { action: CopyAction::Rebuild, .. } => AdminOperation::RebuildCopy,
     }
 }
 
