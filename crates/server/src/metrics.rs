@@ -126,12 +126,7 @@ impl Metrics {
     }
 
     /// The whole page. `account` is there once the server is ready.
-    pub fn render(
-        &self,
-        account: Option<&Account>,
-        followers: &Followers,
-        space: &MessageSpace,
-    ) -> String {
+    pub fn render(&self, account: Option<&Account>, followers: &Followers, space: &MessageSpace) -> String {
         let mut page = Page::default();
         self.requests.write(&mut page);
         self.write_mongo(&mut page);

@@ -88,7 +88,7 @@ struct Create {
     source: String,
     /// Path of the index's partition key, such as /emailAddress; up to three times for a hierarchical key
     #[arg(long, value_name = "PATH", required = true)]
-    key: Vec<String>,
+    partition_key: Vec<String>,
     /// The query that makes its rows, such as 'SELECT c.customerId, c.emailAddress FROM c'
     #[arg(long, value_name = "QUERY")]
     definition: String,
@@ -148,14 +148,16 @@ async fn act(one: &One, action: &str) -> Result<(), String> {
 }
 
 async fn make(create: &Create) -> Result<(), String> {
-    if create.key.len() > KEY_PATHS_MAX {
-        return Err(format!("a partition key has at most {KEY_PATHS_MAX} paths: give --key less often"));
+    if create.partition_key.len() > KEY_PATHS_MAX {
+        return Err(format!(
+            "a partition key has at most {KEY_PATHS_MAX} paths: give --partition-key less often"
+        ));
     }
     let (database, container) = create.name.names();
-    let kind = if create.key.len() > 1 { "MultiHash" } else { "Hash" };
+    let kind = if create.partition_key.len() > 1 { "MultiHash" } else { "Hash" };
     let definition = json!({
         "id": container,
-        "partitionKey": { "paths": create.key, "kind": kind, "version": 2 },
+        "partitionKey": { "paths": create.partition_key, "kind": kind, "version": 2 },
         "globalSecondaryIndexDefinition": { "sourceCollectionId": create.source, "definition": create.definition },
     });
     let request = Request::post(Address::containers(database), definition.to_string());

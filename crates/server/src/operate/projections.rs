@@ -76,7 +76,11 @@ pub async fn run(arguments: &Projections) -> Result<(), String> {
         What::List(list) => {
             let request = OperatorRequest::of_projections(Method::GET, &[]);
             let report = list.connection.client()?.send(&request).await?;
-            print(&if list.json { report.to_string() } else { list.connection.paint().table(&table(&report)) })
+            print(&if list.json {
+                report.to_string()
+            } else {
+                list.connection.paint().table(&table(&report))
+            })
         }
         What::Show(one) => send(one, Method::GET, None).await,
         What::Pause(one) => send(one, Method::POST, Some("pause")).await,

@@ -207,12 +207,13 @@ fn indexes_are_created_shown_paused_and_deleted() {
     let server = server_with_orders();
     let client = server.client();
     let definition = "SELECT c.customer FROM c";
-    let create = ["copies", "create", "shop/byId", "--source", "orders", "--key", "/_id"];
+    let create = ["copies", "create", "shop/byId", "--source", "orders", "--partition-key", "/_id"];
     let created = printed(&server, &[&create[..], &["--definition", definition]].concat());
     assert!(created.contains("shop/byId") && created.contains(definition), "{created}");
     let mut shown = Value::Null;
     shardlake_testkit::eventually("every item has its row", || {
-        shown = serde_json::from_str(&printed(&server, &["copies", "status", "shop/byId", "--json"])).unwrap();
+        shown =
+            serde_json::from_str(&printed(&server, &["copies", "status", "shop/byId", "--json"])).unwrap();
         shown["status"] == "Active" && shown["lag"]["changes"] == 0
     });
     assert_eq!((&shown["rows"], &shown["counts"]["refused"]), (&json!(40), &json!(0)), "{shown}");
@@ -227,7 +228,8 @@ fn indexes_are_created_shown_paused_and_deleted() {
     assert!(printed(&server, &["copies", "pause", "shop/byId"]).contains("Paused"));
     assert!(printed(&server, &["copies", "list"]).contains("Paused"));
     assert!(printed(&server, &["copies", "resume", "shop/byId"]).contains("Active"));
-    let refused = complaint(&server, &[&create[..], &["--definition", "SELECT c.a FROM c ORDER BY c.a"]].concat());
+    let refused =
+        complaint(&server, &[&create[..], &["--definition", "SELECT c.a FROM c ORDER BY c.a"]].concat());
     assert!(refused.contains("ORDER BY"), "{refused}");
     let rule = json!({
         "id": "to-an-index",
