@@ -14,6 +14,7 @@ use shardlake_stdx::Clock;
 use crate::backup::{self, BackupId, Subject};
 use crate::config::Config;
 use crate::config_command::{self, ConfigCommand};
+use crate::copies_command;
 use crate::demo::{self, WebStore};
 use crate::layers::Layers;
 use crate::migrate::{self, Migrate};
@@ -87,7 +88,7 @@ enum Command {
     /// Rules that keep denormalised copies true: list, show, create, pause, resume, delete
     Projections(operate::Projections),
     /// Global secondary indexes: list, status, create, pause, resume, rebuild, delete
-    Copies(operate::Copies),
+    Copies(copies_command::Copies),
     /// Analytical stores: tables of columns that follow containers: status, pause, resume, rebuild, compact, verify
     Analytics(operate::Analytics),
     /// Show a running server: health, version, data, last backup, partitions that need attention
@@ -241,7 +242,9 @@ pub fn main() -> ExitCode {
         Command::Abort(arguments) => operate(Operation::Abort(arguments)),
         Command::Redistribute(arguments) => operate(Operation::Redistribute(arguments)),
         Command::Projections(arguments) => operate(Operation::Projections(arguments)),
-        Command::Copies(arguments) => operate(Operation::Copies(arguments)),
+        Command::Copies(arguments) => {
+            runtime().and_then(|runtime| runtime.block_on(copies_command::run(&arguments)))
+        }
         Command::Analytics(arguments) => operate(Operation::Analytics(arguments)),
         Command::Status(arguments) => runtime().and_then(|runtime| runtime.block_on(status::run(&arguments))),
         Command::Sql(arguments) => runtime().and_then(|runtime| runtime.block_on(sql_shell::run(&arguments))),

@@ -45,7 +45,7 @@ impl CopyRow {
     }
 }
 
-/// Result of applying rows. What it reports is durable.
+/// Result of applying rows, all of them durable.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CopyReply {
     pub written: u32,

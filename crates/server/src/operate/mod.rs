@@ -1,5 +1,4 @@
-//! The operator's commands: `partitions`, `split`, `merge`, `move`, `abort`, `redistribute`, `projections`, `copies`,
-//! `analytics`, `keys`.
+//! The operator's commands: `partitions`, `split`, `merge`, `move`, `abort`, `redistribute`, `projections`, `analytics`, `keys`.
 //!
 //! They are clients of a server that runs, here or elsewhere, and need its address and a key; everything they can do can
 //! also be done over HTTP (`/_shardlake/v1/`). A command that sets data in motion waits for the end of it.
@@ -10,7 +9,6 @@ mod analytics_sql;
 mod arguments;
 mod client;
 mod color;
-mod copies;
 mod descriptions;
 mod evidence;
 mod keys;
@@ -23,15 +21,17 @@ use std::process::ExitCode;
 
 pub use crate::number_text::{bytes, thousands};
 pub use analytics::Analytics;
-pub use arguments::{Abort, Connection, KEY_VARIABLE, Merge, Move, Partitions, Redistribute, Split};
+pub use arguments::{
+    Abort, Connection, ContainerName, KEY_VARIABLE, Merge, Move, Partitions, Redistribute, Split,
+};
 pub use client::{Client, Link};
 pub use color::Paint;
-pub use copies::Copies;
 pub use descriptions::counted;
 pub use keys::Keys;
 pub use projections::Projections;
-pub use show::ignore_closed;
+pub use show::{ignore_closed, print};
 pub use table::{aligned, wrapped};
+pub use values::{members, number, text};
 
 /// An operation with its arguments.
 #[derive(Debug)]
@@ -43,7 +43,6 @@ pub enum Operation {
     Abort(Abort),
     Redistribute(Redistribute),
     Projections(Projections),
-    Copies(Copies),
     Analytics(Analytics),
     Keys(Keys),
 }
@@ -57,7 +56,6 @@ pub async fn operate(operation: Operation) -> Result<ExitCode, String> {
         Operation::Abort(arguments) => act::abort(&arguments).await?,
         Operation::Redistribute(arguments) => act::redistribute(&arguments).await?,
         Operation::Projections(arguments) => projections::run(&arguments).await?,
-        Operation::Copies(arguments) => copies::run(&arguments).await?,
         Operation::Analytics(arguments) => return analytics::run(&arguments).await,
         Operation::Keys(arguments) => keys::run(&arguments).await?,
     }

@@ -115,6 +115,7 @@ const CLOCKS: &[(&str, &str)] = &[
     ("crates/testkit/src/wait.rs", "waits for an event; its guard of minutes turns a hang into a failure"),
     ("crates/testkit/src/process.rs", "waits for the end of a process"),
     ("crates/testkit/src/bucket/weather.rs", "the distance of a store; no outcome of a test depends on it"),
+    ("tests-sdk/mongo/debezium.py", "waits for a program that it started; a guard against hangs"),
     ("tests-sdk/mongo/pymongo/run.py", "says how long each file of tests took"),
     ("crates/account-fixture/src/lib.rs", "the same with a runtime, and moments that chance decides"),
     ("crates/gateway-nosql/tests/it/harness.rs", "the same with a runtime"),

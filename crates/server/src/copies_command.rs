@@ -1,5 +1,6 @@
 //! `shardlake copies`: global secondary indexes, listed, created, watched, paused, resumed, built anew and deleted.
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -7,12 +8,9 @@ use http::Method;
 use serde_json::{Value, json};
 use shardlake_admin::OperatorRequest;
 
-use super::arguments::{Connection, ContainerName};
-use super::show::print;
-use super::table::aligned;
-use super::values::{members, number, text};
 use crate::data::{Address, DataClient, Request};
 use crate::number_text::thousands;
+use crate::operate::{Connection, ContainerName, aligned, members, number, print, text};
 
 const WATCH_EVERY: Duration = Duration::from_secs(2);
 /// Partition keys have at most three paths.
@@ -99,8 +97,12 @@ struct Create {
     connection: Connection,
 }
 
-pub async fn run(arguments: &Copies) -> Result<(), String> {
-    match &arguments.order {
+pub async fn run(arguments: &Copies) -> Result<ExitCode, String> {
+    carry_out(&arguments.order).await.map(|()| ExitCode::SUCCESS)
+}
+
+async fn carry_out(order: &Order) -> Result<(), String> {
+    match order {
         Order::List(list) => {
             let request = OperatorRequest::of_copies(Method::GET, &[]);
             let report = list.connection.client()?.send(&request).await?;
