@@ -57,7 +57,7 @@ fn checked(parsed: Parsed) -> Checked {
 
 fn failure(refusal: &DialectError) -> Failure {
     let failure = Failure::new(FailureKind::Statement, refusal.message.clone());
-    let table = refusal.table.clone().map(|name| (name.database, name.container));
+    let table = refusal.table.clone().map(|name| Box::new((name.database, name.container)));
     Failure { hint: refusal.hint.clone(), table, ..failure.at(refusal.line, refusal.column) }
 }
 

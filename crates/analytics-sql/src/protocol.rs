@@ -119,7 +119,7 @@ pub struct Failure {
     pub column: Option<u64>,
     pub hint: Option<String>,
     /// The table that the statement names and that is not there, by database and container.
-    pub table: Option<(String, String)>,
+    pub table: Option<Box<(String, String)>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

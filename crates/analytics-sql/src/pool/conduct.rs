@@ -61,7 +61,9 @@ fn timed_out(time: Duration, awaits_tables: bool) -> Failure {
 
 /// A statement that names a container without a table is refused for that reason.
 fn explained(failure: Failure, unlisted: Option<&Unlisted>) -> Failure {
-    let (Some((database, container)), Some(unlisted)) = (&failure.table, unlisted) else { return failure };
+    let (Some((database, container)), Some(unlisted)) = (failure.table.as_deref(), unlisted) else {
+        return failure;
+    };
     match unlisted(database, container) {
         Some(refusal) => failure.because(&refusal),
         None => failure,

@@ -12,11 +12,14 @@ use super::tables::listed;
 /// Between two looks at the tables that a query waits for.
 const LOOKS_APART: Duration = Duration::from_millis(50);
 
+/// Database and container.
+type TableName = (String, String);
+
 /// The writes that the tables of a query must have.
 pub(super) enum Awaited {
     Everything,
     /// By database and container. Other tables are read as they are.
-    Positions(BTreeMap<(String, String), Wanted>),
+    Positions(BTreeMap<TableName, Wanted>),
 }
 
 impl Awaited {
@@ -42,7 +45,7 @@ impl Awaited {
         self,
         analytics: &Analytics,
         names: Vec<(String, String)>,
-    ) -> Result<Vec<((String, String), Wanted)>, Failure> {
+    ) -> Result<Vec<(TableName, Wanted)>, Failure> {
         let mut all = Vec::with_capacity(names.len());
         for name in names {
             let wanted = match &self {

@@ -88,7 +88,7 @@ impl Streamed {
         assert_eq!(self.chunk(), Some(true), "an answer with rows");
     }
 
-    fn to_end(mut self) -> Ended {
+    fn into_end(mut self) -> Ended {
         let has_last_chunk = loop {
             match self.chunk() {
                 Some(true) => {}
@@ -155,7 +155,7 @@ fn a_worker_that_is_killed_in_mid_stream_leaves_no_whole_answer() {
             assert_eq!(worker.len(), 1, "{form}");
             let killed = Command::new("kill").args(["-KILL", &worker[0].to_string()]).status().unwrap();
             assert!(killed.success());
-            streamed.to_end().assert_failed(form, takes_trailers, "--analytics-sql-memory");
+            streamed.into_end().assert_failed(form, takes_trailers, "--analytics-sql-memory");
             assert_nothing_left(&server);
         }
     }
@@ -172,7 +172,7 @@ fn a_statement_that_fails_behind_its_first_rows_leaves_no_whole_answer() {
     for (statement, reason) in [(too_large, "--analytics-sql-memory"), (by_zero, "zero")] {
         for form in FORMS {
             for takes_trailers in [true, false] {
-                let ended = Streamed::begin(&server, statement, form, takes_trailers).to_end();
+                let ended = Streamed::begin(&server, statement, form, takes_trailers).into_end();
                 ended.assert_failed(form, takes_trailers, reason);
             }
         }
@@ -186,10 +186,10 @@ fn answers_beyond_the_limits_of_their_form_break_off() {
     let server = server();
     let many = "SELECT value FROM generate_series(1, 1100000)";
     for form in &FORMS[..3] {
-        let ended = Streamed::begin(&server, many, form, true).to_end();
+        let ended = Streamed::begin(&server, many, form, true).into_end();
         ended.assert_failed(form, true, "LIMIT");
     }
-    let arrow = Streamed::begin(&server, many, FORMS[3], true).to_end();
+    let arrow = Streamed::begin(&server, many, FORMS[3], true).into_end();
     assert!(arrow.has_last_chunk && arrow.trailer.is_none() && arrow.body.ends_with(&ARROW_END));
 }
 

@@ -38,9 +38,11 @@ const IN_NO_TABLE: &[&str] = &[
     // It waits for earlier writes and changes nothing.
     "flush",
     // Each is one change of the catalog, as those of the table.
+    "create_secondary_index",
     "forget_analytical",
     "pause_analytical",
     "rebuild_analytical",
+    "replace_with_index",
     "set_analytical",
     // Steps of operations that the tables name, or of the MongoDB API, whose commands have tests of their own.
     "batch_with",
