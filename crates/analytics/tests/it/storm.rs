@@ -569,7 +569,7 @@ async fn every_version_is_the_recorded_history_at_its_position() {
     let (mut stormed, mut reconciled) = (0, 0);
     for seed in seeds {
         eprintln!("storm {seed}");
-        reconciled += storm(seed, 3).await.unwrap_or_else(|wrong| panic!("{wrong}"));
+        reconciled += Box::pin(storm(seed, 3)).await.unwrap_or_else(|wrong| panic!("{wrong}"));
         stormed += 1;
         if clock.elapsed() - begun >= budget {
             break;
@@ -610,7 +610,7 @@ async fn each_mistake_is_noticed() {
         (SeededBug::PositionBeforeRows, "(State, following)"),
         (SeededBug::RestartAhead, "has no row"),
     ] {
-        let wrong = noticed(bug).await;
+        let wrong = Box::pin(noticed(bug)).await;
         assert!(wrong.iter().any(|text| text.contains(words)), "{bug:?}: {wrong:?}");
     }
 }
