@@ -210,8 +210,9 @@ impl Model {
         let stored = rows.get(&name).copied();
         let ignores = matches!(self.bug, Some(Bug::StampIgnored | Bug::LateWrite));
         match (&row.body, stored) {
-            (None, Some(stored)) if ignores || row.stamp.ends(stored).expect("of one item") => {
-                if self.bug != Some(Bug::LostEnd) {
+            (None, Some(stored)) => {
+                let is_ended = ignores || row.stamp.ends(stored).expect("of one item");
+                if is_ended && self.bug != Some(Bug::LostEnd) {
                     rows.remove(&name);
                 }
             }

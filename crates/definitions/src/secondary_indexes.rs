@@ -341,7 +341,8 @@ mod tests {
     #[test]
     fn settings_that_nothing_follows_are_refused_by_name() {
         assert!(check_settings(&IndexSettings::default()).is_ok());
-        let edits: [(&str, fn(&mut IndexSettings)); 5] = [
+        type Edit = fn(&mut IndexSettings);
+        let edits: [(&str, Edit); 5] = [
             ("unique", |settings| settings.unique = true),
             ("reads", |settings| settings.reads = IndexReads::CaughtUp),
             ("expired", |settings| settings.expired = ExpiredRows::Keep),
