@@ -317,7 +317,9 @@ test("the snippets of an analytical table are those of the documentation, with i
     text: text?.replaceAll("ROOT/shop/customer", "/data/analytics/shop/customer"),
   }));
   const shown = snippets("/data/analytics/shop/customer", "type");
-  expect(shown.map(({ reader, text }) => ({ name: reader.toLowerCase(), text }))).toEqual(printed);
+  // The documentation also has programs that query over HTTP.
+  const readers = printed.filter(({ name }) => !name?.startsWith("sql-"));
+  expect(shown.map(({ reader, text }) => ({ name: reader.toLowerCase(), text }))).toEqual(readers);
   expect(snippets("/it's", "type")[0]?.text).toContain("delta_scan('/it''s')");
 });
 
