@@ -150,7 +150,7 @@ const CLOCKS: &[(&str, &str)] = &[
     ("tests-sdk/python/own/lease_processor.py", "an example for users, which holds leases by the clock"),
     ("tests-sdk/python/own/test_motion.py", "waits for the end of a split"),
     ("tests-sdk/python/own/test_analytical_store.py", "waits until a table has every change"),
-    ("tests-sdk/python/own/test_global_secondary_index.py", "waits until an index has every change"),
+    ("tests-sdk/python/own/test_secondary_indexes.py", "waits until an index has every change"),
     ("tests-sdk/mongo/python/doors.py", "the same"),
     ("tests-sdk/analytics/account.py", "the same"),
     ("tests-sdk/python/own/test_processors.py", "waits for events of other processes"),
