@@ -228,8 +228,9 @@ fn indexes_are_created_shown_paused_and_deleted() {
     assert!(printed(&server, &["copies", "pause", "shop/byId"]).contains("Paused"));
     assert!(printed(&server, &["copies", "list"]).contains("Paused"));
     assert!(printed(&server, &["copies", "resume", "shop/byId"]).contains("Active"));
-    let refused =
-        complaint(&server, &[&create[..], &["--definition", "SELECT c.a FROM c ORDER BY c.a"]].concat());
+    let create = ["copies", "create", "shop/other", "--source", "orders", "--partition-key", "/_id"];
+    let ordered = ["--definition", "SELECT c.a FROM c ORDER BY c.a"];
+    let refused = complaint(&server, &[&create[..], &ordered[..]].concat());
     assert!(refused.contains("ORDER BY"), "{refused}");
     let rule = json!({
         "id": "to-an-index",
