@@ -181,10 +181,6 @@ impl Run {
             None => options,
         };
         let server = if plan.is_stored { store.over(options) } else { options }.start();
-        if plan.is_stored {
-            // SlateDB names two flushes by their times, and ends where the later one is finished first. It is opened again.
-            server.expects_log("invalid clock tick");
-        }
         let ledger = Place { database: LEDGER.to_owned(), container: LEDGER.to_owned() };
         create_ledger(&server.client(), &ledger);
         let mut owners = Vec::new();
