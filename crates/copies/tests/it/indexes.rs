@@ -1,4 +1,4 @@
-//! An index is its definition over its source, whatever clients write and wherever partitions go.
+//! An index is its definition over its source, for all writes of clients and all places of partitions.
 
 use std::sync::Arc;
 use std::time::Duration;
