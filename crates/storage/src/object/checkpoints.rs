@@ -10,6 +10,7 @@ use slatedb::object_store::ObjectStore;
 use slatedb::object_store::path::Path;
 use slatedb::{Checkpoint, DbReader, DbReaderMode};
 
+use super::compactor::Drops;
 use super::database::Database;
 use super::errors::failed;
 use super::filters::IsScanned;
@@ -108,7 +109,7 @@ pub async fn open_to_read(options: ReadOptions) -> Result<Shard, StorageError> {
     };
     let (store, is_scanned) = (options.store, options.is_scanned);
     let runtime = tokio::runtime::Handle::current();
-    let place = Place { store, path, runtime, is_scanned, circuits: None };
+    let place = Place { store, path, runtime, is_scanned, circuits: None, drops: Drops::default() };
     let kept = Kept::open(place, mode, (options.cache.0, options.number), 0).await?;
     Shard::with_engine(Arc::new(kept), &ShardOptions::memory())
 }
@@ -138,7 +139,7 @@ impl Kept {
         (cache, number): (Arc<dyn DbCache>, u64),
         epoch: u64,
     ) -> Result<Kept, StorageError> {
-        let Place { store, path, runtime, is_scanned, circuits: _ } = place;
+        let Place { store, path, runtime, is_scanned, circuits: _, drops: _ } = place;
         // The rows of the log were in the memtable, which a checkpoint of everything has flushed.
         let skip_wal_replay = matches!(mode, DbReaderMode::Checkpoint(_));
         let reader = DbReader::builder(path, store)

@@ -33,6 +33,7 @@
 mod checkpoints;
 mod circuit;
 mod clock;
+mod compactor;
 mod database;
 mod disk_cache;
 mod drops;
@@ -67,6 +68,7 @@ use crate::{Answer, Batch, Engine, EngineView, KeptFiles, Lease, StorageError};
 pub use checkpoints::{Moment, ReadOptions, open_to_read};
 use circuit::Guarded;
 pub use circuit::{Circuit, CircuitEvent, Circuits};
+use compactor::Drops;
 use database::Database;
 use disk_cache::Cached;
 pub use disk_cache::{DiskCache, DiskCacheEvent};
@@ -108,7 +110,8 @@ impl ObjectEngine {
             Some(cache) => Cached::over(store, cache.clone()),
             None => store,
         };
-        let place = Place { store, path, runtime: Handle::current(), is_scanned, circuits };
+        let place =
+            Place { store, path, runtime: Handle::current(), is_scanned, circuits, drops: Drops::default() };
         let admin = Admin::builder(place.path.clone(), place.store.clone()).build();
         let (lease, log_kept) = (options.lease.clone(), options.log_kept);
         let database = Database::open(options, place, admin).await?;

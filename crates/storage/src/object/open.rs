@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use slatedb::admin::Admin;
-use slatedb::{Db, GarbageCollectorBuilder, WalReader};
+use slatedb::{CompactorBuilder, Db, GarbageCollectorBuilder, WalReader};
 
 use super::clock::{self, Collects, SteadyClock};
 use super::errors::failed;
@@ -66,9 +66,13 @@ async fn open_database(
     let collector = GarbageCollectorBuilder::new(place.path.clone(), place.store.clone())
         .with_options(settings::collector(options.log_kept))
         .with_gc_filter(Arc::new(Collects(clock.clone())));
+    let compactor = CompactorBuilder::new(place.path.clone(), place.store.clone())
+        .with_options(settings::merges(options.shards))
+        .with_scheduler_supplier(Arc::new(place.drops.clone()));
     let builder = Db::builder(place.path.clone(), place.store.clone())
-        .with_settings(settings::of(options.memtable_bytes, options.shards))
+        .with_settings(settings::of(options.memtable_bytes))
         .with_system_clock(clock)
+        .with_compactor_builder(compactor)
         .with_gc_builder(collector)
         .with_sst_block_size(settings::BLOCK_SIZE)
         .with_segment_extractor(Arc::new(Uid))

@@ -9,6 +9,7 @@ use slatedb::object_store::path::Path;
 use tokio::runtime::Handle;
 
 use super::circuit::Circuits;
+use super::compactor::Drops;
 use super::disk_cache::DiskCache;
 use super::filters::IsScanned;
 use super::settings::SharedCache;
@@ -57,4 +58,5 @@ pub(super) struct Place {
     pub runtime: Handle,
     pub is_scanned: IsScanned,
     pub circuits: Option<Circuits>,
+    pub drops: Drops,
 }

@@ -46,7 +46,7 @@ const MERGES_MAX: u64 = 2;
 const TABLE_BYTES_MAX: usize = 64 << 20;
 const PARTS_FOR_INDEXES: usize = 2;
 
-pub(super) fn of(memtable_bytes: u64, shards: u16) -> Settings {
+pub(super) fn of(memtable_bytes: u64) -> Settings {
     let memtable_bytes = usize::try_from(memtable_bytes).unwrap_or(usize::MAX / 8).max(1 << 20);
     Settings {
         // The committer flushes the log when there is something: a timer would cost a lone writer half of its period.
@@ -55,7 +55,8 @@ pub(super) fn of(memtable_bytes: u64, shards: u16) -> Settings {
         manifest_poll_interval: Duration::from_secs(2),
         l0_sst_size_bytes: memtable_bytes * SHARE_OF_A_MEMTABLE as usize,
         max_unflushed_bytes: memtable_bytes * MEMTABLES_MAX,
-        compactor_options: Some(merges(u64::from(shards.max(1)))),
+        // The compactor is given to the builder (`merges`).
+        compactor_options: None,
         // Counted in each segment, that is in each partition of up to 64.
         l0_max_ssts_per_key: 8,
         l0_max_ssts: 8 * 64,
@@ -80,7 +81,8 @@ pub(super) fn collector(log_kept: Duration) -> GarbageCollectorOptions {
 
 /// Merges hold in memory the blocks that they have read ahead of each input. By SlateDB's defaults
 /// that may be half a gigabyte for each shard.
-fn merges(shards: u64) -> CompactorOptions {
+pub(super) fn merges(shards: u16) -> CompactorOptions {
+    let shards = u64::from(shards.max(1));
     let of_a_read = MERGE_BYTES / MERGE_UNPACKED / shards / (MERGES_MAX * MERGE_INPUTS * MERGE_READS_AHEAD);
     let of_a_read = of_a_read.clamp(*MERGE_READ_BYTES.start(), *MERGE_READ_BYTES.end());
     CompactorOptions {
