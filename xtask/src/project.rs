@@ -49,9 +49,10 @@ pub fn cargo() -> Command {
 pub const QUICK: &str = "quick";
 
 /// The build of the server that `cargo xtask run` waits for.
-pub fn build_quickly() -> Command {
+pub fn build_quickly(packages: &[&str]) -> Command {
     let mut build = cargo();
-    build.args(["build", "--profile", QUICK, "--locked", "--package", "shardlake"]);
+    build.args(["build", "--profile", QUICK, "--locked"]);
+    build.args(packages.iter().flat_map(|package| ["--package", package]));
     build.current_dir(root());
     build
 }

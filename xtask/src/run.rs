@@ -30,7 +30,7 @@ fn built() -> Outcome<PathBuf> {
     if !binary.exists() {
         announce_first_build();
     }
-    run_to_end(&mut project::build_quickly())?;
+    run_to_end(&mut project::build_quickly(&["shardlake"]))?;
     Ok(binary)
 }
 

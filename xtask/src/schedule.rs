@@ -69,7 +69,15 @@ pub struct Check {
 pub struct Outcomes {
     pub suites: Vec<(&'static str, Ended)>,
     pub steps: Vec<Built>,
+    /// Lines of the suites' outputs that report a failed test.
+    pub failures: Vec<String>,
 }
+
+/// As the test runners of Rust, Python, Node.js, Go and Java write them.
+const MARKS_OF_FAILURE: [&str; 6] =
+    ["FAILED", "not ok ", "--- FAIL", "panicked at", "[ERROR]", "ended with signal"];
+/// Of one suite.
+const FAILURES_MAX: usize = 20;
 
 /// Runs the suites concurrently with the builds that they need and these checks.
 pub fn run(suites: &[&'static Suite], checks: &[Check], scratch: &Path) -> Outcomes {
@@ -91,8 +99,8 @@ pub fn run(suites: &[&'static Suite], checks: &[Check], scratch: &Path) -> Outco
         }
         steps.extend(checks.iter().map(|check| timed(check.name, check.run)));
     });
-    let ended = floor.state.into_inner().expect("no runner panics").ended;
-    Outcomes { suites: ended, steps }
+    let State { ended, failures, .. } = floor.state.into_inner().expect("no runner panics");
+    Outcomes { suites: ended, steps, failures }
 }
 
 /// In the order in which cargo makes them. The server comes first, even where all test programs follow: suites that need
@@ -126,6 +134,7 @@ struct State {
     /// The builds that have ended, and why one failed.
     builds: BTreeMap<Build, Option<String>>,
     ended: Vec<(&'static str, Ended)>,
+    failures: Vec<String>,
 }
 
 impl Floor<'_> {
@@ -180,8 +189,10 @@ impl Floor<'_> {
             processor_seconds: 0.0,
         });
         let output = std::fs::read(&log).unwrap_or_default();
+        let output = String::from_utf8_lossy(&output);
         // One call, so that the lines of two suites do not mix.
-        println!("\n=== {} ===\n{}", suite.name, String::from_utf8_lossy(&output));
+        println!("\n=== {} ===\n{output}", suite.name);
+        self.state().failures.extend(failures_in(&output).map(|line| format!("{}: {line}", suite.name)));
         println!(
             "--- suite {} ended after {:.0} s, {:.0} s of processors",
             suite.name, ended.seconds, ended.processor_seconds
@@ -201,9 +212,22 @@ impl Floor<'_> {
     }
 }
 
+fn failures_in(output: &str) -> impl Iterator<Item = &str> {
+    let is_failure = |line: &&str| MARKS_OF_FAILURE.iter().any(|mark| line.contains(mark));
+    output.lines().filter(is_failure).take(FAILURES_MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failed_tests_are_found_in_the_output_of_a_suite() {
+        let output = "test a ... ok\ntest b ... FAILED\nok 1 - c\nnot ok 2 - d\n";
+        assert_eq!(failures_in(output).collect::<Vec<_>>(), ["test b ... FAILED", "not ok 2 - d"]);
+        let long = "not ok 1\n".repeat(FAILURES_MAX + 1);
+        assert_eq!(failures_in(&long).count(), FAILURES_MAX);
+    }
 
     #[test]
     fn the_server_is_built_before_everything_that_runs_beside_it() {

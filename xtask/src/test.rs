@@ -46,7 +46,7 @@ pub fn test_and_check(options: &Options, checks: &[Check]) -> Outcome {
     report.print();
     println!("all of it took {:.1} minutes", started.elapsed().as_secs_f64() / 60.0);
     println!("{}{}", report.sum, report.suites_not_run());
-    if report.objections.is_empty() { Ok(()) } else { Err("some tests did not pass".into()) }
+    report.verdict()
 }
 
 #[derive(Debug, Default)]
@@ -58,11 +58,12 @@ struct Report {
     steps: Vec<(String, f64)>,
     /// Seconds, and processor seconds, of each suite.
     times: Vec<(&'static str, f64, f64)>,
+    failures: Vec<String>,
 }
 
 impl Report {
     fn new(minimums: &Minimums, outcomes: Outcomes) -> Report {
-        let mut report = Report::default();
+        let mut report = Report { failures: outcomes.failures, ..Report::default() };
         for step in outcomes.steps {
             report.steps.push((step.name, step.seconds));
             report.objections.extend(step.failure);
@@ -124,9 +125,17 @@ impl Report {
             }
         }
         announce_missing_data();
-        for objection in &self.objections {
-            println!("NOT GOOD {objection}");
+    }
+
+    /// The error lists every failure, since the caller prints it last, and a long output is read from its end.
+    fn verdict(&self) -> Outcome {
+        if self.objections.is_empty() {
+            return Ok(());
         }
+        let mut lines = vec!["some tests did not pass".to_owned()];
+        lines.extend(self.failures.iter().map(|line| format!("  {line}")));
+        lines.extend(self.objections.iter().map(|objection| format!("NOT GOOD {objection}")));
+        Err(lines.join("\n").into())
     }
 
     /// Every test that did not run, with its reason.
@@ -196,6 +205,18 @@ mod tests {
         );
         report.add(&minimums, vec![row("javascript", None)]);
         assert_eq!(report.objections.len(), 1, "a suite that ran is held to its minimum");
+    }
+
+    #[test]
+    fn the_verdict_lists_failures_and_objections() {
+        let mut report =
+            Report { failures: vec!["workspace: test a ... FAILED".to_owned()], ..Report::default() };
+        assert!(report.verdict().is_ok(), "a line alone may be part of a test's own output");
+        report.broken("python", "no python3");
+        let error = report.verdict().expect_err("a suite did not run").to_string();
+        assert!(
+            error.contains("test a ... FAILED") && error.contains("NOT GOOD python did not run: no python3")
+        );
     }
 
     #[test]
