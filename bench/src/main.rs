@@ -28,13 +28,13 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)] // their output is their purpose
 
 mod all;
-mod analytics;
 mod cases;
 mod compare;
 mod contender;
 mod cpu;
 mod disk;
 mod feed;
+mod followers;
 mod heavy;
 mod hostile;
 mod ideal;
@@ -92,6 +92,8 @@ enum Benchmark {
     Ttl(TtlOptions),
     /// Tables that follow containers, and their effects on clients
     Analytics(AnalyticsOptions),
+    /// Secondary indexes that follow containers, and their effects on clients
+    Copies(AnalyticsOptions),
     /// Clients while items with very many properties are written
     Heavy(HeavyOptions),
     /// Clients while the MongoDB API is attacked
@@ -401,7 +403,8 @@ fn main() -> Outcome {
         Benchmark::Metering(options) => metering::run(&options),
         Benchmark::Feed(options) => feed::run(&options),
         Benchmark::Ttl(options) => ttl::run(&options),
-        Benchmark::Analytics(options) => analytics::run(&options),
+        Benchmark::Analytics(options) => followers::run(&options, followers::Follower::Table),
+        Benchmark::Copies(options) => followers::run(&options, followers::Follower::Index),
         Benchmark::Heavy(options) => heavy::run(&options),
         Benchmark::Hostile(options) => hostile::run(&options),
         Benchmark::Mongo(options) => mongo::run(&options),

@@ -2,9 +2,8 @@
 //!
 //! ```text
 //! server: Order ────────────────────────────────> worker
-//!         <──────────────────────── Names            (where the answer has to wait for tables)
-//!         Go ───────────────────────────────────>
 //!         <──────────────────────── Head, Data …, End   or Failed at any point
+//!         <──────────────────────── Names               of an order for names alone
 //! ```
 //!
 //! A frame is its length (little endian, 4 bytes), a byte for its kind, and its content.
@@ -55,8 +54,8 @@ pub struct Order {
     pub bigints_as_text: bool,
     /// The second at which the query began.
     pub now: i64,
-    /// Whether the worker names the tables and waits, before it opens them.
-    pub waits_for_tables: bool,
+    /// Whether the names of the statement's tables are the answer.
+    pub names_only: bool,
     pub limits: Limits,
     /// Folder of this query's spill files.
     pub spill_folder: PathBuf,
@@ -76,12 +75,12 @@ pub struct Limits {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
     Order(OrderText),
-    /// The tables as they are now.
-    Go(Vec<ListedTable>),
+    /// The tables that the statement of an order names.
     Names(Vec<(String, String)>),
     Head(Head),
     Data(Vec<u8>),
-    End(Statistics),
+    /// The last bytes of an answer come with its end, since a client may leave as soon as it has them.
+    End(Vec<u8>, Statistics),
     Failed(Failure),
 }
 
@@ -189,14 +188,17 @@ impl Message {
                 out.extend_from_slice(&order.0);
                 b'O'
             }
-            Message::Go(tables) => json_into(out, tables, b'G'),
             Message::Names(names) => json_into(out, names, b'N'),
             Message::Head(head) => json_into(out, head, b'H'),
             Message::Data(bytes) => {
                 out.extend_from_slice(bytes);
                 b'D'
             }
-            Message::End(statistics) => json_into(out, statistics, b'E'),
+            Message::End(last, statistics) => {
+                out.extend_from_slice(&(last.len() as u32).to_le_bytes());
+                out.extend_from_slice(last);
+                json_into(out, statistics, b'E')
+            }
             Message::Failed(failure) => json_into(out, failure, b'F'),
         };
         let length = (out.len() - start - HEADER_BYTES) as u32;
@@ -210,11 +212,16 @@ impl Message {
         }
         Ok(match kind {
             b'O' => Message::Order(OrderText(content.to_vec())),
-            b'G' => Message::Go(json(content)?),
             b'N' => Message::Names(json(content)?),
             b'H' => Message::Head(json(content)?),
             b'D' => Message::Data(content.to_vec()),
-            b'E' => Message::End(json(content)?),
+            b'E' => {
+                let broken = || io::Error::from(io::ErrorKind::InvalidData);
+                let (length, rest) = content.split_first_chunk::<4>().ok_or_else(broken)?;
+                let length = u32::from_le_bytes(*length) as usize;
+                let (last, statistics) = rest.split_at_checked(length).ok_or_else(broken)?;
+                Message::End(last.to_vec(), json(statistics)?)
+            }
             b'F' => Message::Failed(json(content)?),
             _ => return Err(io::ErrorKind::InvalidData.into()),
         })
@@ -275,11 +282,10 @@ mod tests {
     fn frames_are_read_as_they_were_written() {
         let head = Head { media_type: "text/csv".into(), versions: BTreeMap::from([("a/b".into(), 7)]) };
         let messages = [
-            Message::Go(Vec::new()),
             Message::Names(vec![("a".into(), "b".into())]),
             Message::Head(head),
             Message::Data(b"1,2\n".to_vec()),
-            Message::End(Statistics { rows: 1, ..Statistics::default() }),
+            Message::End(b"3,4\n".to_vec(), Statistics { rows: 1, ..Statistics::default() }),
             Message::Failed(Failure::new(FailureKind::Statement, "no").at(1, 8)),
         ];
         let mut stream = Vec::new();
@@ -290,5 +296,6 @@ mod tests {
         }
         assert_eq!(Message::read(&mut rest).unwrap(), None);
         assert!(Message::read(&mut [0xff; 5].as_slice()).is_err());
+        assert!(Message::decode(b'E', &[9, 0, 0, 0, 1]).is_err(), "fewer bytes than announced");
     }
 }

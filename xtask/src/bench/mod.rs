@@ -18,7 +18,7 @@ pub struct Options {
     /// Cargo's profile of both builds [default: quick for `guard`, release otherwise]
     #[arg(long)]
     profile: Option<String>,
-    /// Which benchmark to run: `point`, `query`, `partitions`, `throttle`, `metering`, `feed`, `mongo`, `script`, `ttl`, `analytics`, `heavy`, `hostile`, `store`, `profile`, `compare REVISION`, `guard [REVISION]`, `all [REVISION]`
+    /// Which benchmark to run: `point`, `query`, `partitions`, `throttle`, `metering`, `feed`, `mongo`, `script`, `ttl`, `analytics`, `copies`, `heavy`, `hostile`, `store`, `profile`, `compare REVISION`, `guard [REVISION]`, `all [REVISION]`
     name: String,
     /// Arguments of that benchmark; `--help` lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

@@ -1,7 +1,6 @@
 //! One query from its queue to its end.
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +11,8 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
 use super::process::{SpillFolder, Worker};
-use super::query::{Piece, Query, State, Unlisted, Waiting, Waits};
-use super::running::Listed;
+use super::query::{Piece, Query, State, Unlisted, Waiting};
+use super::running::{Listed, QueryState};
 use crate::protocol::{Failure, FailureKind, HEADER_BYTES, Head, Message, Order, Statistics, header_parts};
 
 type Began = oneshot::Sender<Result<Head, Failure>>;
@@ -33,26 +32,35 @@ pub(super) async fn conduct(
         outcome = work(&state, query, (waiting, &listed), (&mut began, &pieces)) => outcome,
         () = listed.cancelled.notified() => Err(Failure::new(FailureKind::Cancelled, "the query was cancelled")),
         () = pieces.closed() => Err(Failure::new(FailureKind::Cancelled, "the client disconnected")),
-        () = tokio::time::sleep(time) => Err(timed_out(time, listed.awaits_tables())),
+        () = tokio::time::sleep(time) => Err(timed_out(time, listed.state())),
     };
     let outcome = outcome.map_err(|failure| explained(failure, unlisted.as_ref()));
-    state.figures.ended(outcome.as_ref(), Clock::System.elapsed().saturating_sub(started));
+    state.figures.ended(
+        outcome.as_ref().map(|(_, statistics)| statistics),
+        Clock::System.elapsed().saturating_sub(started),
+    );
     // A query that is not listed any more is counted.
     drop(listed);
     match (outcome, began) {
-        (Ok(statistics), _) => drop(pieces.send(Piece::End(statistics)).await),
+        (Ok((last, statistics)), _) => {
+            // A client that has left needs neither.
+            if !last.is_empty() {
+                let _ = pieces.send(Piece::Data(last)).await;
+            }
+            let _ = pieces.send(Piece::End(statistics)).await;
+        }
         (Err(failure), Some(began)) => drop(began.send(Err(failure))),
         (Err(failure), None) => drop(pieces.send(Piece::Failed(failure)).await),
     }
 }
 
-fn timed_out(time: Duration, awaits_tables: bool) -> Failure {
+fn timed_out(time: Duration, state: QueryState) -> Failure {
     let seconds = time.as_secs();
-    let message = match awaits_tables {
-        true => format!(
+    let message = match state {
+        QueryState::AwaitsTables => format!(
             "the tables of the statement had not reached \"atLeast\" within {seconds} s: send a greater \"timeoutSeconds\", or leave \"atLeast\" out"
         ),
-        false => format!(
+        QueryState::Waits | QueryState::Runs => format!(
             "the query was not done within {seconds} s: filter or aggregate earlier, or send a greater \"timeoutSeconds\""
         ),
     };
@@ -70,76 +78,87 @@ fn explained(failure: Failure, unlisted: Option<&Unlisted>) -> Failure {
     }
 }
 
+/// The last bytes of the answer, and its figures.
 async fn work(
     state: &State,
     mut query: Query,
     (waiting, listed): (Waiting, &Listed),
-    (began, pieces): (&mut Option<Began>, &mpsc::Sender<Piece>),
-) -> Result<Statistics, Failure> {
-    let _permit = state.permits.acquire().await.expect("the queue is never closed");
+    answer: (&mut Option<Began>, &mpsc::Sender<Piece>),
+) -> Result<(Bytes, Statistics), Failure> {
+    let permit = || async { state.permits.acquire().await.expect("the queue is never closed") };
+    if let Some(waits) = query.waits.take() {
+        // The wait that follows keeps no worker.
+        let named = {
+            let _permit = permit().await;
+            ask(state, &mut query, true, (&mut None, answer.1)).await?
+        };
+        let Ended::Names(names) = named else { return Err(Failure::new(FailureKind::Internal, CONFUSED)) };
+        listed.set_state(QueryState::AwaitsTables);
+        query.tables = waits(names).await?;
+        listed.set_state(QueryState::Waits);
+    }
+    let _permit = permit().await;
     drop(waiting);
-    listed.has_worker();
-    let spill = SpillFolder::create(state.settings.spill_folder.join(&query.id)).map_err(|error| {
-        Failure::new(FailureKind::Internal, format!("the folder of spill files cannot be made: {error}"))
-    })?;
-    let waits = query.waits.take();
-    let order = order_of(state, query, waits.is_some(), spill.path());
-    let worker = state.workers.take(spill)?;
-    match converse((&worker, listed), &order, waits, (began, pieces)).await {
-        Ok(Ended::ByItself(outcome)) => {
-            state.workers.give_back(worker);
-            outcome
-        }
-        // The worker waits in the middle of the order, and is dropped.
-        Ok(Ended::Midway(failure)) => Err(failure),
-        Err(_) => Err(worker.ending().await),
+    listed.set_state(QueryState::Runs);
+    match ask(state, &mut query, false, answer).await? {
+        Ended::Answer(last, statistics) => Ok((last, statistics)),
+        Ended::Names(_) => Err(Failure::new(FailureKind::Internal, CONFUSED)),
     }
 }
 
+const CONFUSED: &str = "the worker answered to another order";
+
 enum Ended {
-    ByItself(Result<Statistics, Failure>),
-    Midway(Failure),
+    Names(Vec<(String, String)>),
+    Answer(Bytes, Statistics),
 }
 
-fn order_of(state: &State, query: Query, waits_for_tables: bool, spill_folder: &Path) -> Order {
+/// Asks a worker for the answer, or for the names of tables alone.
+async fn ask(
+    state: &State,
+    query: &mut Query,
+    names_only: bool,
+    answer: (&mut Option<Began>, &mpsc::Sender<Piece>),
+) -> Result<Ended, Failure> {
+    let spill = SpillFolder::create(state.settings.spill_folder.join(&query.id)).map_err(|error| {
+        Failure::new(FailureKind::Internal, format!("the folder of spill files cannot be made: {error}"))
+    })?;
     let mut limits = state.settings.limits;
     limits.seconds = query.time.as_secs();
-    Order {
-        statement: query.statement,
-        parameters: query.parameters,
-        database: query.database,
-        tables: query.tables,
-        as_of: query.as_of,
+    let order = Order {
+        statement: query.statement.clone(),
+        parameters: query.parameters.clone(),
+        database: query.database.clone(),
+        tables: std::mem::take(&mut query.tables),
+        as_of: query.as_of.clone(),
         format: query.format,
         bigints_as_text: query.bigints_as_text,
         now: query.now,
-        waits_for_tables,
+        names_only,
         limits,
-        spill_folder: spill_folder.to_owned(),
+        spill_folder: spill.path().to_owned(),
+    };
+    let worker = state.workers.take(spill)?;
+    match converse(&worker, &order, answer).await {
+        Ok(outcome) => {
+            state.workers.give_back(worker);
+            outcome
+        }
+        Err(_) => Err(worker.ending().await),
     }
 }
 
 /// Talks with the worker until the query ends. An error is one of the stream: the worker is of no use then.
 async fn converse(
-    (worker, listed): (&Worker, &Listed),
+    worker: &Worker,
     order: &Order,
-    mut waits: Option<Waits>,
     (began, pieces): (&mut Option<Began>, &mpsc::Sender<Piece>),
-) -> io::Result<Ended> {
+) -> io::Result<Result<Ended, Failure>> {
     let mut stream = BufReader::new(worker.stream()?);
     send(&mut stream, &order.message()).await?;
     loop {
         match read(&mut stream).await? {
-            Message::Names(names) => {
-                let Some(waits) = waits.take() else { return Err(io::ErrorKind::InvalidData.into()) };
-                listed.set_awaits_tables(true);
-                let awaited = waits(names).await;
-                listed.set_awaits_tables(false);
-                match awaited {
-                    Ok(tables) => send(&mut stream, &Message::Go(tables)).await?,
-                    Err(failure) => return Ok(Ended::Midway(failure)),
-                }
-            }
+            Message::Names(names) => return Ok(Ok(Ended::Names(names))),
             Message::Head(head) => {
                 if let Some(began) = began.take() {
                     // A client that has left is noticed by its closed channel.
@@ -149,9 +168,9 @@ async fn converse(
             Message::Data(data) => {
                 let _ = pieces.send(Piece::Data(Bytes::from(data))).await;
             }
-            Message::End(statistics) => return Ok(Ended::ByItself(Ok(statistics))),
-            Message::Failed(failure) => return Ok(Ended::ByItself(Err(failure))),
-            Message::Order(_) | Message::Go(_) => return Err(io::ErrorKind::InvalidData.into()),
+            Message::End(last, statistics) => return Ok(Ok(Ended::Answer(Bytes::from(last), statistics))),
+            Message::Failed(failure) => return Ok(Err(failure)),
+            Message::Order(_) => return Err(io::ErrorKind::InvalidData.into()),
         }
     }
 }

@@ -30,7 +30,7 @@ use process::Workers;
 pub use query::{Piece, PoolSettings, Query, Unlisted, Waits};
 use query::{State, Waiting};
 use running::Running;
-pub use running::RunningQuery;
+pub use running::{QueryState, RunningQuery};
 
 /// Pieces of an answer that wait for their client.
 const PIECES_AHEAD: usize = 4;

@@ -1,7 +1,6 @@
 //! Queries that wait or run.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +15,16 @@ pub struct RunningQuery {
     pub template: String,
     pub database: Option<String>,
     pub age: Duration,
-    pub has_worker: bool,
+    pub state: QueryState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueryState {
+    /// For a worker.
+    Waits,
+    /// Until its tables are new enough.
+    AwaitsTables,
+    Runs,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -27,7 +35,7 @@ struct Entry {
     template: String,
     database: Option<String>,
     since: Duration,
-    has_worker: bool,
+    state: QueryState,
     cancelled: Arc<Notify>,
 }
 
@@ -37,8 +45,6 @@ pub(super) struct Listed {
     id: String,
     pub cancelled: Arc<Notify>,
     list: Running,
-    /// Whether it waits until its tables are new enough.
-    awaits_tables: AtomicBool,
 }
 
 impl Running {
@@ -49,10 +55,11 @@ impl Running {
     pub fn enter(&self, id: &str, template: String, database: Option<String>) -> Listed {
         let cancelled = Arc::new(Notify::new());
         let since = Clock::System.elapsed();
-        let entry = Entry { template, database, since, has_worker: false, cancelled: cancelled.clone() };
+        let entry =
+            Entry { template, database, since, state: QueryState::Waits, cancelled: cancelled.clone() };
         let before = self.entries().insert(id.to_owned(), entry);
         debug_assert!(before.is_none(), "ids are unique");
-        Listed { id: id.to_owned(), cancelled, list: self.clone(), awaits_tables: AtomicBool::new(false) }
+        Listed { id: id.to_owned(), cancelled, list: self.clone() }
     }
 
     pub fn list(&self) -> Vec<RunningQuery> {
@@ -62,7 +69,7 @@ impl Running {
             template: entry.template.clone(),
             database: entry.database.clone(),
             age: Clock::System.elapsed().saturating_sub(entry.since),
-            has_worker: entry.has_worker,
+            state: entry.state,
         });
         let mut listed: Vec<RunningQuery> = listed.collect();
         listed.sort_by_key(|query| std::cmp::Reverse(query.age));
@@ -80,18 +87,14 @@ impl Running {
 }
 
 impl Listed {
-    pub fn has_worker(&self) {
+    pub fn state(&self) -> QueryState {
+        self.list.entries().get(&self.id).map_or(QueryState::Runs, |entry| entry.state)
+    }
+
+    pub fn set_state(&self, state: QueryState) {
         if let Some(entry) = self.list.entries().get_mut(&self.id) {
-            entry.has_worker = true;
+            entry.state = state;
         }
-    }
-
-    pub fn awaits_tables(&self) -> bool {
-        self.awaits_tables.load(Ordering::Relaxed)
-    }
-
-    pub fn set_awaits_tables(&self, awaits: bool) {
-        self.awaits_tables.store(awaits, Ordering::Relaxed);
     }
 }
 

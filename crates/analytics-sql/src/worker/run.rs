@@ -1,11 +1,9 @@
 //! One statement: parsed, planned, executed, and its rows written.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Receiver;
 
 use arrow_array::RecordBatch;
 use datafusion::catalog::CatalogProvider;
@@ -39,23 +37,28 @@ const CATALOG: &str = "shardlake";
 /// The database of names without one, where the request names none: no database has this name, since names are not empty.
 const NO_DATABASE: &str = "";
 
-/// The server's end of this worker.
-pub(super) struct Wire {
-    pub socket: UnixStream,
-    pub orders: Receiver<Message>,
+fn send(socket: &mut UnixStream, message: &Message) -> Result<(), Failure> {
+    let lost = |error| Failure::new(FailureKind::Lost, format!("the server does not read: {error}"));
+    message.send(socket).map_err(lost)
 }
 
-impl Wire {
-    fn send(&mut self, message: &Message) -> Result<(), Failure> {
-        message.send(&mut self.socket).map_err(lost)
-    }
+/// The tables that the order's statement names.
+pub(super) fn names(order: &Order, footers: &Footers) -> Result<Vec<(String, String)>, Failure> {
+    let catalog = catalog(order, footers, &ReadCounter::default());
+    Ok(gate::named(&order.statement, order.database.as_deref(), &catalog)?.tables)
 }
 
-fn lost(error: io::Error) -> Failure {
-    Failure::new(FailureKind::Lost, format!("the server does not read: {error}"))
+fn catalog(order: &Order, footers: &Footers, counter: &ReadCounter) -> Catalog {
+    let kept = (footers.clone(), counter.clone());
+    Catalog::new(order.tables.clone(), order.as_of.clone(), order.now, kept)
 }
 
-pub(super) fn run(order: &Order, footers: &Footers, wire: &mut Wire) -> Result<Statistics, Failure> {
+/// Sends the answer up to its last bytes, which it returns with the figures of the query.
+pub(super) fn run(
+    order: &Order,
+    footers: &Footers,
+    socket: &mut UnixStream,
+) -> Result<(Vec<u8>, Statistics), Failure> {
     let (started, began) = (Clock::System.elapsed(), cpu_ms());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(order.limits.threads.max(1))
@@ -65,20 +68,11 @@ pub(super) fn run(order: &Order, footers: &Footers, wire: &mut Wire) -> Result<S
     let runtime =
         runtime.map_err(|error| Failure::new(FailureKind::Internal, format!("no threads: {error}")))?;
     let counter = ReadCounter::default();
-    let kept = (footers.clone(), counter.clone());
-    let mut catalog = Catalog::new(order.tables.clone(), order.as_of.clone(), order.now, kept.clone());
+    let catalog = catalog(order, footers, &counter);
     let ran = runtime.block_on(async {
         let (state, most) = session(order, &catalog)?;
         let database = order.database.as_deref();
         let named = gate::named(&order.statement, database, &catalog)?;
-        if order.waits_for_tables {
-            wire.send(&Message::Names(named.tables.clone()))?;
-            let Ok(Message::Go(tables)) = wire.orders.recv() else {
-                return Err(Failure::new(FailureKind::Lost, "the server does not answer"));
-            };
-            catalog = Catalog::new(tables, order.as_of.clone(), order.now, kept);
-            register(&state, &catalog);
-        }
         let checked = gate::rewritten(&order.statement, database, &catalog, &named.tables)?;
         catalog.keep(&checked.tables);
         let statement = checked.statement;
@@ -96,9 +90,9 @@ pub(super) fn run(order: &Order, footers: &Footers, wire: &mut Wire) -> Result<S
         // Errors of the first rows still have a status of their own.
         let mut next = stream.next().await.transpose().map_err(|error| failure(&error))?;
         let mut reply = Reply::begin(order.format, &plan.schema(), order.bigints_as_text, &order.limits)?;
-        wire.send(&Message::Head(head(order, &catalog)))?;
+        send(socket, &Message::Head(head(order, &catalog)))?;
         while let Some(batch) = next {
-            push(&mut reply, &batch, wire)?;
+            push(&mut reply, &batch, socket)?;
             next = stream.next().await.transpose().map_err(|error| failure(&error))?;
         }
         let statistics = Statistics {
@@ -110,28 +104,22 @@ pub(super) fn run(order: &Order, footers: &Footers, wire: &mut Wire) -> Result<S
             elapsed_ms: Clock::System.elapsed().saturating_sub(started).as_millis() as u64,
         };
         reply.finish(&snapshot(&catalog), &statistics)?;
-        send_made(&mut reply, wire)?;
-        Ok(statistics)
+        Ok((reply.take(), statistics))
     });
     // Tasks of a query that failed may still compute.
     runtime.shutdown_background();
     ran
 }
 
-fn push(reply: &mut Reply, batch: &RecordBatch, wire: &mut Wire) -> Result<(), Failure> {
+fn push(reply: &mut Reply, batch: &RecordBatch, socket: &mut UnixStream) -> Result<(), Failure> {
     const ROWS: usize = 512;
     for start in (0..batch.num_rows()).step_by(ROWS) {
         reply.push(&batch.slice(start, ROWS.min(batch.num_rows() - start)))?;
         if reply.made_bytes() >= PIECE_BYTES {
-            send_made(reply, wire)?;
+            send(socket, &Message::Data(reply.take()))?;
         }
     }
     Ok(())
-}
-
-fn send_made(reply: &mut Reply, wire: &mut Wire) -> Result<(), Failure> {
-    let made = reply.take();
-    if made.is_empty() { Ok(()) } else { wire.send(&Message::Data(made)) }
 }
 
 fn session(
@@ -169,13 +157,9 @@ fn session(
         .with_default_features()
         .build();
     datafusion_functions_json::register_all(&mut state).map_err(|error| failure(&error))?;
-    register(&state, catalog);
-    Ok((state, most))
-}
-
-fn register(state: &SessionState, catalog: &Catalog) {
     let registered: Arc<dyn CatalogProvider> = Arc::new(catalog.clone());
     let _replaced = state.catalog_list().register_catalog(CATALOG.into(), registered);
+    Ok((state, most))
 }
 
 fn head(order: &Order, catalog: &Catalog) -> Head {

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::mpsc;
 
 use super::confinement;
-use super::run::{self, Wire};
+use super::run;
 use crate::protocol::{Failure, FailureKind, Message};
 use crate::table::Footers;
 
@@ -29,7 +29,7 @@ pub fn worker_main() -> ExitCode {
 }
 
 fn serve() -> io::Result<()> {
-    let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let (sender, orders) = mpsc::sync_channel(4);
     let mut incoming = socket.try_clone()?;
     std::thread::Builder::new().name("orders".into()).spawn(move || {
@@ -42,23 +42,27 @@ fn serve() -> io::Result<()> {
         #[allow(clippy::disallowed_methods)]
         std::process::exit(0);
     })?;
-    let mut wire = Wire { socket, orders };
     let footers = Footers::default();
-    while let Ok(message) = wire.orders.recv() {
+    while let Ok(message) = orders.recv() {
         let Message::Order(order) = message else { return Err(io::ErrorKind::InvalidData.into()) };
         let order = order.decode()?;
         confinement::prepare(&order.limits);
-        let ran = std::panic::catch_unwind(AssertUnwindSafe(|| run::run(&order, &footers, &mut wire)));
+        let ran = std::panic::catch_unwind(AssertUnwindSafe(|| match order.names_only {
+            true => run::names(&order, &footers).map(Message::Names),
+            false => {
+                run::run(&order, &footers, &mut socket).map(|(last, figures)| Message::End(last, figures))
+            }
+        }));
         let is_defect = ran.is_err();
         let ended = match ran {
-            Ok(Ok(statistics)) => Message::End(statistics),
+            Ok(Ok(ended)) => ended,
             Ok(Err(failure)) => Message::Failed(failure),
             Err(_) => Message::Failed(Failure::new(
                 FailureKind::Internal,
                 "the query engine has a defect with this statement: write it in another way, and report it",
             )),
         };
-        ended.send(&mut wire.socket)?;
+        ended.send(&mut socket)?;
         if is_defect {
             return Err(io::Error::other("a defect"));
         }

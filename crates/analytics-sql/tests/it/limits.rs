@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use shardlake_analytics_sql::{Failure, FailureKind, Format, Limits, Piece, Pool, Query, Refusal};
+use shardlake_analytics_sql::{
+    Failure, FailureKind, Format, Limits, Piece, Pool, Query, QueryState, Refusal,
+};
 
 use crate::support::{LIMITS, Shop, answered, driven, pool_with, query, rows, settled};
 
@@ -15,7 +17,7 @@ fn shop() -> Shop {
 }
 
 fn has_worker(pool: &Pool) -> bool {
-    pool.running().iter().any(|query| query.has_worker)
+    pool.running().iter().any(|query| query.state == QueryState::Runs)
 }
 
 fn limited(shop: &Shop, limits: Limits) -> Pool {

@@ -53,6 +53,9 @@ pub struct Sql {
     /// Earlier versions: a time such as 2026-11-30T10:00:00Z, or 'shop/customer=812', which may be repeated
     #[arg(long, value_name = "TIME|TABLE=VERSION")]
     as_of: Vec<String>,
+    /// Writes that the answer has: 'now' for all, or those of a session token as 'shop/customer=TOKEN', which may be repeated
+    #[arg(long, value_name = "now|TABLE=TOKEN", conflicts_with = "as_of")]
+    at_least: Vec<String>,
     /// The time that the query may need, at most 600s
     #[arg(long, value_name = "TIME", default_value = "60s")]
     timeout: String,
@@ -333,6 +336,9 @@ fn request(sql: &Sql, timeout: Duration) -> Result<OperatorRequest, String> {
     if !sql.as_of.is_empty() {
         body.insert("asOf".into(), as_of(&sql.as_of)?);
     }
+    if !sql.at_least.is_empty() {
+        body.insert("atLeast".into(), at_least(&sql.at_least)?);
+    }
     Ok(OperatorRequest::of_analytics_sql(Value::Object(body).to_string()))
 }
 
@@ -368,6 +374,22 @@ fn as_of(texts: &[String]) -> Result<Value, String> {
     Ok(json!({ "version": versions }))
 }
 
+fn at_least(texts: &[String]) -> Result<Value, String> {
+    if let [now] = texts
+        && now == "now"
+    {
+        return Ok(json!(now));
+    }
+    let mut tokens = Map::new();
+    for text in texts {
+        let parts = text.split_once('=').filter(|(table, token)| table.contains('/') && !token.is_empty());
+        let malformed = || format!("--at-least '{text}' is neither 'now' nor shop/customer=TOKEN");
+        let (table, token) = parts.ok_or_else(malformed)?;
+        tokens.insert(table.to_owned(), token.into());
+    }
+    Ok(Value::Object(tokens))
+}
+
 /// `60s` or `2m`; a number alone counts seconds.
 fn seconds(text: &str) -> Result<Duration, String> {
     let malformed = || format!("--timeout '{text}' is no time between 1s and 600s");
@@ -401,6 +423,15 @@ mod tests {
         assert_eq!(as_of(&texts(&["a/b=1", "a/c=2"])), Ok(json!({ "version": { "a/b": 1, "a/c": 2 } })));
         for wrong in [vec!["yesterday"], vec!["a=1"], vec!["a/b=x"], vec!["a/b=1", "2026-11-30T10:00:00Z"]] {
             assert!(as_of(&texts(&wrong)).is_err(), "{wrong:?}");
+        }
+        assert_eq!(at_least(&texts(&["now"])), Ok(json!("now")));
+        let tokens = at_least(&texts(&["a/b=0:1#2=3", "a/c=0:1#4"]));
+        assert_eq!(tokens, Ok(json!({ "a/b": "0:1#2=3", "a/c": "0:1#4" })));
+        for wrong in [vec!["a=1"], vec!["a/b="], vec!["now", "a/b=1"], vec!["later"]] {
+            assert!(
+                at_least(&texts(&wrong)).is_err_and(|error| error.contains("shop/customer=TOKEN")),
+                "{wrong:?}"
+            );
         }
     }
 

@@ -5,7 +5,7 @@ use shardlake_admin::{
     SqlAnswer, SqlAsOf, SqlAtLeast, SqlFormat, SqlFuture, SqlRefusal, SqlRequest, SqlService,
 };
 use shardlake_analytics::Analytics;
-use shardlake_analytics_sql::{AsOf, Failure, FailureKind, Format, Pool, Query, Unlisted, Waits};
+use shardlake_analytics_sql::{AsOf, Failure, FailureKind, Format, Pool, Query, QueryState, Unlisted, Waits};
 use shardlake_model::{Error, ErrorKind};
 
 use super::awaited::{Awaited, wait_for};
@@ -86,7 +86,11 @@ impl SqlService for Service {
                 "id": query.id,
                 "template": query.template,
                 "database": query.database,
-                "state": if query.has_worker { "running" } else { "waiting" },
+                "state": match query.state {
+                    QueryState::Waits => "waiting",
+                    QueryState::AwaitsTables => "awaitingTables",
+                    QueryState::Runs => "running",
+                },
                 "ageMs": query.age.as_millis() as u64,
             })
         });

@@ -242,6 +242,7 @@ fn arguments_that_cannot_be_meant_are_refused_before_a_server_is_asked() {
         (vec!["SELECT 1", "--timeout", "601s"], "between 1s and 600s"),
         (vec!["SELECT 1", "--param", "t=x"], "no NAME=JSON"),
         (vec!["SELECT 1", "--as-of", "yesterday"], "neither a time"),
+        (vec!["SELECT 1", "--at-least", "later"], "neither 'now' nor shop/customer=TOKEN"),
     ] {
         let mut all = vec!["analytics", "sql"];
         all.extend(arguments);

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use shardlake_testkit::{Response, ServerProcess, eventually};
 
-use crate::sql_support::{ask, refused, rows, webstore, webstore_of};
+use crate::sql_support::{ask, in_state, refused, rows, webstore, webstore_of};
 use crate::support::on_disk;
 
 const ANALYTICS: &str = "/_shardlake/v1/dbs/shop/colls/customer/analytics";
@@ -101,7 +101,9 @@ fn a_pause_ends_the_answers_that_wait() {
             body["timeoutSeconds"] = json!(600);
             waits(&body)
         });
-        crate::sql_support::running(&server);
+        in_state(&server, "awaitingTables");
+        // It keeps no worker, of which there is one.
+        assert_eq!(rows(&server, "SELECT 1"), json!([[1]]));
         order(&server, "pause");
         let ended: Response = waiting.join().unwrap();
         assert_eq!(ended.status, 503, "{ended}");

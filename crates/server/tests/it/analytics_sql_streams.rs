@@ -194,6 +194,24 @@ fn answers_beyond_the_limits_of_their_form_break_off() {
 }
 
 #[test]
+fn a_client_that_leaves_at_the_end_of_the_rows_has_cancelled_nothing() {
+    let server = on_disk().argument("--analytics-sql-workers=1").start();
+    let done = || metric(&server.client(), "shardlake_sql_queries_total{outcome=\"done\"}");
+    let mut worker = None;
+    for number in 1..=20 {
+        // As pyarrow does: an Arrow stream has an end of its own, before that of the HTTP message.
+        let mut streamed = Streamed::begin(&server, "SELECT 1", FORMS[3], false);
+        while !streamed.body.ends_with(&ARROW_END) {
+            streamed.first_bytes();
+        }
+        drop(streamed);
+        eventually("the query is counted", || done() == number);
+        let workers = workers(&server);
+        assert_eq!(worker.get_or_insert(workers.clone()), &workers, "the worker stays");
+    }
+}
+
+#[test]
 fn a_client_that_disconnects_ends_its_query() {
     let server = on_disk().start();
     // In the middle of the rows, with bytes that wait for it.

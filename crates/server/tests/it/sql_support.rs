@@ -59,11 +59,16 @@ pub fn refused(server: &ServerProcess, body: &Value, status: u16) -> Value {
 
 /// The query that runs, once one does.
 pub fn running(server: &ServerProcess) -> Value {
+    in_state(server, "running")
+}
+
+/// The one query, once it has this state.
+pub fn in_state(server: &ServerProcess, state: &str) -> Value {
     let mut found = Value::Null;
-    eventually("the query runs", || {
+    eventually(&format!("the query has the state '{state}'"), || {
         let queries = server.client().get(QUERIES, &[]).expect_status(200).json();
         found = queries["queries"].get(0).cloned().unwrap_or_default();
-        found["state"] == "running"
+        found["state"] == state
     });
     found
 }
