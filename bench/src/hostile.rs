@@ -6,6 +6,8 @@
 //! - aggregates make 100,000 documents of each of 300, with batches of one, and leave their cursors open;
 //! - readers ask for large documents and read no answer.
 //!
+//! With `--sql` the attack is one of SQL statements without an end, over tables of the analytical store; the server needs that feature.
+//!
 //! Each attack has a server of its own, whose memory is its maximum over all rounds.
 
 use std::collections::VecDeque;
@@ -16,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use shardlake_testkit::{ServerOptions, ServerProcess};
+use shardlake_testkit::{Request, ServerOptions, ServerProcess};
 
 use crate::cpu::most_resident_megabytes;
 use crate::heavy::upsert;
@@ -40,9 +42,10 @@ enum Attack {
     Lengths,
     Aggregates,
     SlowReaders,
+    Statements,
 }
 
-use Attack::{Aggregates, Lengths, SlowReaders};
+use Attack::{Aggregates, Lengths, SlowReaders, Statements};
 
 const ATTACKS: [(&str, &[Attack]); 4] = [
     ("announced lengths", &[Lengths]),
@@ -51,12 +54,23 @@ const ATTACKS: [(&str, &[Attack]); 4] = [
     ("lengths, aggregates and unread answers", &[Lengths, Aggregates, SlowReaders]),
 ];
 
+const SQL_ATTACKS: [(&str, &[Attack]); 1] = [("SQL statements without an end", &[Statements])];
+
+/// Endless in time, in rows, in memory and in groups.
+const STATEMENTS: [&str; 4] = [
+    "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r",
+    "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b",
+    "SELECT array_agg(repeat('x', 100000)) FROM generate_series(1, 100000)",
+    "SELECT value % 50000000, count(*) FROM generate_series(1, 100000000) GROUP BY 1 ORDER BY 2",
+];
+
 impl Attack {
     fn per_second(self) -> u64 {
         match self {
             Lengths => 50,
             Aggregates => 2,
             SlowReaders => 40,
+            Statements => 4,
         }
     }
 
@@ -66,10 +80,15 @@ impl Attack {
             Lengths => 1_000,
             Aggregates => 60,
             SlowReaders => 400,
+            Statements => 24,
         }
     }
 
-    fn request(self) -> Vec<u8> {
+    fn address(self, server: &ServerProcess) -> Outcome<SocketAddr> {
+        if matches!(self, Statements) { Ok(server.address()) } else { door(server) }
+    }
+
+    fn request(self, server: &ServerProcess, number: u64) -> Vec<u8> {
         match self {
             Lengths => [48_000_000_i32, 1, 0, 2013].iter().flat_map(|field| field.to_le_bytes()).collect(),
             Aggregates => message(&json!({
@@ -79,11 +98,18 @@ impl Attack {
             SlowReaders => {
                 message(&json!({ "find": LARGE, "filter": {}, "batchSize": 1000, "$db": DATABASE }))
             }
+            Statements => {
+                let statement = STATEMENTS[number as usize % STATEMENTS.len()];
+                let body = json!({ "query": statement, "timeoutSeconds": 3 }).to_string();
+                let path = "/_shardlake/v1/analytics/sql";
+                let request = Request { method: "POST", path, body: body.as_bytes(), ..Request::default() };
+                server.client().signed_bytes(&request)
+            }
         }
     }
 
     /// Attacks at its rate until `ends` is set; returns the number of attempts. Refused and closed connections are no failures.
-    fn run(self, address: SocketAddr, ends: &AtomicBool) -> u64 {
+    fn run(self, server: &ServerProcess, address: SocketAddr, ends: &AtomicBool) -> u64 {
         let start = Instant::now();
         let mut open: VecDeque<TcpStream> = VecDeque::new();
         let mut number = 0;
@@ -91,7 +117,7 @@ impl Attack {
             let due = start + Duration::from_micros(number * 1_000_000 / self.per_second());
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
             if let Ok(mut stream) = TcpStream::connect(address) {
-                let _may_be_closed = stream.write_all(&self.request());
+                let _may_be_closed = stream.write_all(&self.request(server, number));
                 open.push_back(stream);
             }
             open.drain(..open.len().saturating_sub(self.connections()));
@@ -120,7 +146,8 @@ pub fn run(options: &HostileOptions) -> Outcome {
     let mut out = String::from(
         "| attack | attempts | writes over HTTP, p99 quiet → attacked, µs | ratio (asked: ≤ 3) | finds of MongoDB, p99 quiet → attacked, µs | ratio (asked: ≤ 3) | failed | most memory, MB (asked: < 1,000) |\n|---|---:|---:|---:|---:|---:|---:|---:|\n",
     );
-    for (name, attacks) in ATTACKS {
+    let attacks = if options.sql { SQL_ATTACKS.as_slice() } else { ATTACKS.as_slice() };
+    for (name, attacks) in attacks {
         eprintln!("{name}");
         let found = measure(options, attacks)?;
         let median = |rounds: &[Round], of: fn(&Round) -> u64| {
@@ -159,11 +186,15 @@ fn measure(options: &HostileOptions, attacks: &[Attack]) -> Outcome<Found> {
     let (mut quiet, mut attacked, mut attempts) = (Vec::new(), Vec::new(), 0);
     for _ in 0..options.rounds {
         quiet.push(clients(&server, options)?);
-        let (ends, address) = (AtomicBool::new(false), door(&server)?);
+        let ends = AtomicBool::new(false);
+        let addresses = attacks.iter().map(|attack| attack.address(&server)).collect::<Outcome<Vec<_>>>()?;
         let round = std::thread::scope(|scope| {
-            let running: Vec<_> =
-                attacks.iter().map(|attack| scope.spawn(|| attack.run(address, &ends))).collect();
-            let round = clients(&server, options).map_err(|error| error.to_string());
+            let (server, ends) = (&server, &ends);
+            let attacks = attacks.iter().zip(addresses);
+            let running: Vec<_> = attacks
+                .map(|(attack, address)| scope.spawn(move || attack.run(server, address, ends)))
+                .collect();
+            let round = clients(server, options).map_err(|error| error.to_string());
             ends.store(true, Ordering::Relaxed);
             attempts +=
                 running.into_iter().map(|attack| attack.join().expect("no attacker panics")).sum::<u64>();

@@ -338,6 +338,9 @@ pub struct HostileOptions {
     /// Requests per second of each of the two clients
     #[arg(long, default_value_t = 100)]
     pub rate: u64,
+    /// Attack with SQL statements; the server has the feature `full`
+    #[arg(long)]
+    pub sql: bool,
     /// Write the result to this page
     #[arg(long)]
     pub publish: Option<std::path::PathBuf>,

@@ -25,7 +25,8 @@ mod table;
 mod worker;
 
 pub use pool::{
-    Answer, Figures, OUTCOMES, Piece, Pool, PoolSettings, Query, RunningQuery, Unlisted, Waits, WorkerProgram,
+    Answer, Figures, OUTCOMES, Piece, Pool, PoolSettings, Query, QueryState, RunningQuery, Unlisted, Waits,
+    WorkerProgram,
 };
 pub use protocol::{Failure, FailureKind, Format, Head, Limits, Statistics};
 pub use table::{AsOf, ListedTable, Refusal, VersionTable};

@@ -37,6 +37,9 @@ pub fn bench(options: &Options) -> Outcome {
     build.args(["--package", "shardlake", "--package", "shardlake-bench"]);
     match options.name.as_str() {
         "store" => _ = build.args(["--features", "shardlake/object-storage"]),
+        "hostile" if options.arguments.iter().any(|argument| argument == "--sql") => {
+            _ = build.args(["--features", "shardlake/full"]);
+        }
         "analytics" => _ = build.args(["--features", "shardlake/analytics"]),
         _ => {}
     }
