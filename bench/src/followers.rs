@@ -7,7 +7,7 @@
 //! index.
 
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ pub fn run(options: &AnalyticsOptions, follower: Follower) -> Outcome {
     // The machine is the limit, and not a budget.
     let started = ServerOptions::new(&options.server).argument("--throughput").argument("unlimited");
     let server = started.data_dir(directory.path().join("data")).try_start()?;
-    let bench = Bench { server, signer: Signer::new(EMULATOR_KEY), follower };
+    let bench = Bench { server, signer: Signer::new(EMULATOR_KEY), follower, probes: AtomicU64::new(0) };
     let _ = bench.server.client().create_database(DATABASE).expect_status(201);
     let mut text = format!(
         "Machine: {machine}. {} upserts of 1 KB a second, a third of them updates, and {READS_PER_SECOND} point reads a second, by the clock, by \
@@ -61,6 +61,8 @@ struct Bench {
     server: ServerProcess,
     signer: Signer,
     follower: Follower,
+    /// Items written to measure the lag of an index.
+    probes: AtomicU64,
 }
 
 /// What follows a container.
@@ -172,9 +174,9 @@ impl Bench {
     }
 
     /// Seconds from the answer to a write until a query of the index finds its row.
-    fn lag_of_a_row(&self, container: &str, number: u64) -> f64 {
+    fn lag_of_a_row(&self, container: &str) -> f64 {
         let client = self.server.client();
-        let name = format!("probe-{number}");
+        let name = format!("probe-{}", self.probes.fetch_add(1, Ordering::Relaxed));
         let item = json!({"id": name, "pk": name, "name": name, "price": 1, "quantity": 1});
         let key = json!([name]).to_string();
         let upsert = [("x-ms-documentdb-partitionkey", key.as_str()), ("x-ms-documentdb-is-upsert", "true")];
@@ -207,7 +209,7 @@ impl Bench {
                 while let Some(container) = container.filter(|_| !is_over.load(Ordering::Relaxed)) {
                     match self.follower {
                         Follower::Table => lag.push(self.lag(container)),
-                        Follower::Index => lag.push(self.lag_of_a_row(container, lag.len() as u64)),
+                        Follower::Index => lag.push(self.lag_of_a_row(container)),
                     }
                     std::thread::sleep(self.follower.look_again());
                 }
