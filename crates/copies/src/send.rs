@@ -19,7 +19,7 @@ pub(crate) struct Sent {
 /// The request of a step. It pays, and gives way to others.
 fn context(serving: &Serving) -> RequestContext {
     let context = RequestContext::internal(serving.clock(), serving.random().guid());
-    RequestContext { priority: Priority::Low, ..context }
+    RequestContext { priority: Priority::Background, ..context }
 }
 
 /// Applies rows, and returns when all are durable. It waits for every answer, also after an error, so

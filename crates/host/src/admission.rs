@@ -56,6 +56,7 @@ pub struct Permit<'a> {
 /// Data that heat needs from an operation when it is settled.
 struct HeatPermit<'a> {
     admitted: Duration,
+    is_of_client: bool,
     hosted: &'a Hosted,
     kind: OperationKind,
     touched: Touched<'a>,
@@ -101,7 +102,7 @@ impl HeatPermit<'_> {
             OperationKind::Feed => HeatKind::Feed,
         };
         let latency = now.saturating_sub(self.admitted);
-        if self.kind == OperationKind::Write {
+        if self.kind == OperationKind::Write && self.is_of_client {
             self.hosted.partition().note_write(latency);
         }
         let sample = Sample {
@@ -128,7 +129,10 @@ impl Hosted {
     ) -> Result<Permit<'a>> {
         let Some(urgency) = urgency_of(ctx) else { return Ok(Permit { budget: None, heat: None }) };
         let (partition, container) = (self.partition(), self.container());
-        partition.note_client();
+        let is_of_client = ctx.priority != Priority::Background;
+        if is_of_client {
+            partition.note_client();
+        }
         let environment = &container.environment;
         let admitted = (environment.heat == HeatRecording::On).then(|| environment.clock.elapsed());
         let now = || admitted.unwrap_or_else(|| environment.clock.elapsed());
@@ -138,8 +142,14 @@ impl Hosted {
             }
             too_many_requests(partition, spent)
         })?;
-        let heat =
-            admitted.map(|admitted| HeatPermit { admitted, hosted: self, kind, touched, template: None });
+        let heat = admitted.map(|admitted| HeatPermit {
+            admitted,
+            is_of_client,
+            hosted: self,
+            kind,
+            touched,
+            template: None,
+        });
         Ok(Permit { budget, heat })
     }
 
@@ -156,7 +166,7 @@ pub fn urgency_of(ctx: &RequestContext) -> Option<Urgency> {
     match ctx.priority {
         Priority::System => None,
         Priority::High => Some(Urgency::High),
-        Priority::Low => Some(Urgency::Low),
+        Priority::Low | Priority::Background => Some(Urgency::Low),
     }
 }
 

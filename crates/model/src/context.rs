@@ -137,6 +137,8 @@ pub enum Priority {
     #[default]
     High,
     Low,
+    /// The server's own work that pays, after everything else. No client waits for it.
+    Background,
 }
 
 impl Priority {

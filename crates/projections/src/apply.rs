@@ -80,7 +80,7 @@ impl From<Error> for Failure {
 pub(crate) fn context(projections: &Projections) -> RequestContext {
     let context =
         RequestContext::internal(projections.router().clock(), projections.router().random().guid());
-    RequestContext { priority: Priority::Low, ..context }
+    RequestContext { priority: Priority::Background, ..context }
 }
 
 impl Item {
