@@ -46,6 +46,8 @@ export interface Copy {
   to: string;
   state: string;
   tone: Tone;
+  /** Gets the changes of its source. */
+  follows: boolean;
   lag: { changes: number; seconds: number };
   /** Items that could not be written. */
   lost: number;
@@ -62,6 +64,7 @@ export function copiesOf(indexes: readonly IndexReport[], projections: readonly 
         to: index.name,
         state: title,
         tone,
+        follows: ["Active", "Incomplete"].includes(index.status),
         lag: index.lag,
         lost: index.counts.refused,
       };
@@ -74,6 +77,7 @@ export function copiesOf(indexes: readonly IndexReport[], projections: readonly 
         to: `${target.database}/${target.container}`,
         state,
         tone: projectionTone(state),
+        follows: state === "running",
         lag,
         lost: counts.deadLetters,
       };
@@ -99,23 +103,30 @@ export function arrowWords(copy: Copy): { above: string; below: string; tone: To
   };
 }
 
-const countWords = (count: number): string => (count === 1 ? "1 copy" : `${integer(count)} copies`);
-
-/** The page in one sentence or three: how many follow, how far behind, and how many items are missing. */
+/** The page in one to three sentences: how many copies follow, how far behind they are, and how many items are missing. */
 export function summary(copies: readonly Copy[]): string {
-  const stopped = copies.filter(({ tone }) => tone !== "good");
-  const following = copies.length - stopped.length;
-  const parts = [
-    stopped.length === 0
-      ? `${countWords(copies.length)} ${copies.length === 1 ? "follows its source" : "follow their sources"}.`
-      : `${integer(following)} of ${countWords(copies.length)} ${following === 1 ? "follows its source" : "follow their sources"}; ` +
-        `${stopped[0]?.name}: ${stopped[0]?.state}${stopped.length > 1 ? `, and ${integer(stopped.length - 1)} more` : ""}.`,
-  ];
-  const slowest = [...copies].sort((left, right) => right.lag.seconds - left.lag.seconds)[0];
-  if (slowest && slowest.lag.changes > 0) parts.push(`${slowest.name} is ${lagWords(slowest.lag)} behind.`);
+  const stopped = copies.filter(({ follows }) => !follows);
+  const parts = [`${followWords(copies.length, copies.length - stopped.length)}${stoppedWords(stopped)}.`];
+  const behind = copies
+    .filter(({ lag }) => lag.changes > 0)
+    .sort((one, other) => other.lag.seconds - one.lag.seconds)[0];
+  if (behind) parts.push(`${behind.name} is ${lagWords(behind.lag)} behind.`);
   const lost = copies.reduce((sum, copy) => sum + copy.lost, 0);
   if (lost > 0) parts.push(`${plural(lost, "item")} could not be written.`);
   return parts.join(" ");
+}
+
+function followWords(all: number, following: number): string {
+  const copies = all === 1 ? "1 copy" : `${integer(all)} copies`;
+  if (following === 0) return `${copies} ${all === 1 ? "does not follow its source" : "do not follow their sources"}`;
+  const some = following === all ? copies : `${integer(following)} of ${copies}`;
+  return `${some} ${following === 1 ? "follows its source" : "follow their sources"}`;
+}
+
+function stoppedWords([first, ...others]: readonly Copy[]): string {
+  if (!first) return "";
+  const more = others.length === 0 ? "" : `, and ${integer(others.length)} more`;
+  return `; ${first.name}: ${first.state}${more}`;
 }
 
 /** Refused items that the report does not list. */

@@ -147,8 +147,7 @@ function Refusals(props: { index: IndexReport; onClose: () => void }): JSX.Eleme
   return (
     <Dialog title={`Items that ${props.index.container} refused`} onClose={props.onClose} isWide>
       <p class="prose">
-        Repair the item in '{props.index.source}': a write of it is tried again at once. Rows that could be written are
-        in the index.
+        These items of '{props.index.source}' lack rows in the index. A write of the item tries again.
       </p>
       <Show when={props.index.refused.length > 0}>
         <div class="scroll-x">
