@@ -7,6 +7,7 @@ import {
   consequence,
   copiesOf,
   indexState,
+  placesIn,
   projectionTone,
   summary,
   unlistedWords,
@@ -165,6 +166,11 @@ test("each order names its consequence", () => {
   expect(consequence("rebuild", index(), [])).toMatch(/can be read meanwhile/);
   expect(consequence("delete", index(), [])).toMatch(/its 31 rows are deleted.*'customer' stays/);
   expect(consequence("delete", index(), ["byCity"])).toMatch(/delete byCity first/);
+});
+
+test("places of a definition are read from the words of its refusal", () => {
+  expect(placesIn("ORDER BY: leave it out (characters 22 to 38); nothing was done")).toEqual([{ from: 22, to: 38 }]);
+  expect(placesIn("no row of the index has the path '/other'")).toEqual([]);
 });
 
 test("refused items that are not listed are counted", () => {

@@ -137,6 +137,13 @@ export function unlistedWords({ counts, refused }: IndexReport): string {
   return `${refused.length > 0 ? `${plural(unlisted, "more item")}` : plural(unlisted, "item")} ${one ? "is" : "are"} counted and not listed: a rebuild lists the first 1,000.`;
 }
 
+/** Places in a definition that the server's refusal names, in UTF-16 units. */
+export const placesIn = (message: string): { from: number; to: number }[] =>
+  [...message.matchAll(/\(characters (\d{1,6}) to (\d{1,6})\)/g)].map(([, from, to]) => ({
+    from: Number(from),
+    to: Number(to),
+  }));
+
 export type IndexAction = IndexOrder | "delete";
 
 export const ACTIONS: Record<IndexAction, string> = {

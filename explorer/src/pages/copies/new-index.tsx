@@ -10,6 +10,7 @@ import { Failed } from "../../kit/pane";
 import { TextEditor } from "../../parts/text-editor";
 import { containers, offers, refreshTree } from "../../state/account";
 import { failureWords } from "../../state/words";
+import { placesIn } from "./copy-words";
 
 const FIRST = "SELECT * FROM c";
 
@@ -40,7 +41,7 @@ export function NewIndex(props: { onClose: () => void; onCreated: () => void }):
         from && offers("schema") ? readPaths(from.database, from.container).catch(() => []) : Promise.resolve([]));
   });
   const marks = () =>
-    failure() ? asServerError(failure()).places.map(({ start, end }) => ({ from: start, to: end, isError: true })) : [];
+    failure() ? placesIn(asServerError(failure()).message).map((place) => ({ ...place, isError: true })) : [];
   const create = async (event: SubmitEvent) => {
     event.preventDefault();
     const from = source();
