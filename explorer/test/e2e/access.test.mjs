@@ -79,7 +79,7 @@ test("20b: a user, a permission and a token are made; the token reaches its cont
   await close();
   const guest = await signedIn(token);
   await guest.page.getByText("Signed in with a resource token").waitFor();
-  assert.equal(await guest.page.getByRole("link", { name: "Projections" }).count(), 0);
+  assert.equal(await guest.page.getByRole("link", { name: "Copies" }).count(), 0);
   const link = guest.page.url();
   await guest.page.evaluate(() => history.pushState(null, "", "/_explorer/c/shop/orders/items"));
   await guest.page.evaluate(() => dispatchEvent(new PopStateEvent("popstate")));
