@@ -79,6 +79,8 @@ function Row(props: {
 }): JSX.Element {
   const state = () => indexState(props.index);
   const refused = () => props.index.counts.refused;
+  /** The reason of a state is often the last error: once is enough. */
+  const lastError = () => (props.index.lastError?.message === props.index.reason ? null : props.index.lastError);
   const actions = (): IndexAction[] => [
     props.index.status === "Paused" ? "resume" : "pause",
     "rebuild",
@@ -104,7 +106,7 @@ function Row(props: {
         <Show when={props.index.percent !== null}>
           <progress max="100" value={props.index.percent ?? 0} aria-label={`Build of ${props.index.container}`} />
         </Show>
-        <Show when={props.index.lastError}>
+        <Show when={lastError()}>
           {(error) => (
             <span class="last-error dim">
               last error, {day(timeOf(error().time))} {clock(timeOf(error().time))}: {error().message}

@@ -95,7 +95,7 @@ export function NewIndex(props: { onClose: () => void; onCreated: () => void }):
               />
             </div>
             <div class="field">
-              <label for="index-key">Partition key of the index, such as /email</label>
+              <label for="index-key">Partition key, such as /email</label>
               <input
                 id="index-key"
                 class="mono"
@@ -122,7 +122,7 @@ export function NewIndex(props: { onClose: () => void; onCreated: () => void }):
                   checked={isAutoscale()}
                   onChange={(event) => setAutoscale(event.currentTarget.checked)}
                 />{" "}
-                autoscale: from a tenth of it up to it
+                autoscale, from a tenth of it
               </label>
             </div>
           </div>
