@@ -50,7 +50,7 @@ async function give(page, row, name, typed) {
 }
 
 test(
-  "24: an index is made, refused first, followed, paused, resumed, rebuilt and deleted",
+  "28: an index is made, refused first, followed, paused, resumed, rebuilt and deleted",
   { timeout: 600_000 },
   async () => {
     const { page, at, ready, close } = await openPage(browser, server);
@@ -124,7 +124,7 @@ test(
 );
 
 test(
-  "24b: chains and losses are drawn, refused items are listed with their reasons",
+  "28b: chains and losses are drawn, refused items are listed with their reasons",
   { timeout: 600_000 },
   async () => {
     for (const [id, source, key, definition] of [
@@ -193,7 +193,7 @@ test(
 );
 
 test(
-  "24c: the items of an index are read-only, and settings name what feeds and is fed",
+  "28c: the items of an index are read-only, and settings name what feeds and is fed",
   { timeout: 600_000 },
   async () => {
     const { page, at, ready, close } = await openPage(browser, server);
@@ -225,7 +225,7 @@ test(
   },
 );
 
-test("24d: a build shows its progress, and a status that is not known is shown as it is", async () => {
+test("28d: a build shows its progress, and a status that is not known is shown as it is", async () => {
   const { page, at, ready, context, close } = await openPage(browser, server);
   let change = (copy) => ({ ...copy, status: "InitialBuildAfterCreate", percent: 42 });
   await changed(context, (copy) => (copy.container === "byCity" ? change(copy) : copy));
@@ -242,7 +242,7 @@ test("24d: a build shows its progress, and a status that is not known is shown a
   await close();
 });
 
-test("24e: the focus stays where it is while the lists are read again", async () => {
+test("28e: the focus stays where it is while the lists are read again", async () => {
   const { page, at, ready, context, close } = await openPage(browser, server);
   let lag = 0;
   await changed(context, (copy) => ({ ...copy, lag: { changes: lag, seconds: 1 } }));
@@ -255,7 +255,7 @@ test("24e: the focus stays where it is while the lists are read again", async ()
   await close();
 });
 
-test("24f: on a telephone the tables alone have all facts", async () => {
+test("28f: on a telephone the tables alone have all facts", async () => {
   const settings = { viewport: { width: 390, height: 844 }, colorScheme: "dark" };
   const { page, at, ready, close } = await openPage(browser, server, { settings });
   await at("copies");
