@@ -269,3 +269,21 @@ test("28f: on a telephone the tables alone have all facts", async () => {
   await close();
   for (const id of ["byCity", "byEmail", "byTag"]) assert.equal((await deleteContainer(id)).status, 204);
 });
+
+test("28g: an index of any name is paused and deleted from the page", async () => {
+  const name = "a b%2F&'<b>💡";
+  const { status, text } = await server.client.createContainer("shop", name, ["/email"], {
+    more: { globalSecondaryIndexDefinition: { sourceCollectionId: "customer", definition: "SELECT * FROM c" } },
+  });
+  assert.equal(status, 201, text);
+  const { page, at, ready, close } = await openPage(browser, server);
+  await at("copies");
+  await ready();
+  const row = page.getByRole("row").filter({ hasText: `shop/${name}` });
+  await row.getByText("Active").waitFor();
+  await give(page, row, "Pause");
+  await row.getByText("Paused").waitFor();
+  await give(page, row, "Delete", name);
+  await row.waitFor({ state: "detached" });
+  await close();
+});
