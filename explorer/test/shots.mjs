@@ -31,7 +31,7 @@ const PAGES = {
   scripts: ["c/shop/orders/scripts", (page) => page.getByRole("button", { name: "New", exact: true }).click()],
   settings: ["c/shop/orders/settings#section=indexing"],
   database: ["db/shop"],
-  projections: ["projections"],
+  copies: ["copies"],
   operations: ["operations"],
   "sign-in": ["", (page) => page.getByRole("button", { name: "Sign out" }).click()],
   palette: ["", (page) => page.keyboard.press("Control+k")],
@@ -45,7 +45,7 @@ const EMPTY = {
   "partitions-empty": ["c/empty/nothing/partitions"],
   "feed-empty": ["c/empty/nothing/feed"],
   "scripts-empty": ["c/empty/nothing/scripts"],
-  "projections-empty": ["projections"],
+  "copies-empty": ["copies"],
 };
 const TOUR = {
   tour: ["c/saas/by-tenant/partitions#tour=1", (page) => page.getByRole("button", { name: "I have read it" }).waitFor()],

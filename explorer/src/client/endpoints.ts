@@ -12,6 +12,7 @@ export interface Definition {
   defaultTtl?: number;
   uniqueKeyPolicy?: { uniqueKeys: { paths: string[] }[] };
   changeFeedPolicy?: { retentionDuration?: number };
+  globalSecondaryIndexDefinition?: { sourceCollectionId: string };
   _rid: string;
   _self: string;
   _etag: string;
@@ -196,13 +197,20 @@ export interface NewContainer {
   paths: string[];
   /** RU/s, or nothing for the default. */
   throughput: number | null;
+  isAutoscale?: boolean;
+  /** Makes it a global secondary index. */
+  index?: { sourceCollectionId: string; definition: string };
 }
 
 export async function createContainer(db: string, wanted: NewContainer): Promise<Reply> {
-  const kind = wanted.paths.length > 1 ? "MultiHash" : "Hash";
-  const body = JSON.stringify({ id: wanted.id, partitionKey: { paths: wanted.paths, kind, version: 2 } });
+  const { id, paths, throughput, index } = wanted;
+  const kind = paths.length > 1 ? "MultiHash" : "Hash";
+  // A member without a value is not sent.
+  const body = JSON.stringify({ id, partitionKey: { paths, kind, version: 2 }, globalSecondaryIndexDefinition: index });
   const headers: Record<string, string> = {};
-  if (wanted.throughput !== null) headers["x-ms-offer-throughput"] = String(wanted.throughput);
+  if (throughput !== null && wanted.isAutoscale)
+    headers["x-ms-cosmos-offer-autopilot-settings"] = JSON.stringify({ maxThroughput: throughput });
+  else if (throughput !== null) headers["x-ms-offer-throughput"] = String(throughput);
   return send({ method: "POST", ...feed("colls", ["dbs", db]), headers, body });
 }
 

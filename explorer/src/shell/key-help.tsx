@@ -6,7 +6,7 @@ import { hasLetterKeys, setLetterKeys } from "../state/settings";
 
 const KEYS: [string, string][] = [
   ["Ctrl/⌘ K", "palette: places and actions"],
-  ["g, then h i q p f s t j o", "home, items, query, partitions, feed, scripts, settings, projections, operations"],
+  ["g, then h i q p f s t j o", "home, items, query, partitions, feed, scripts, settings, copies, operations"],
   ["/", "filter of the page"],
   ["arrows, j k, Home End, PgUp PgDn", "move in a table, in the map"],
   ["Space, Shift+arrows", "select, extend"],

@@ -11,7 +11,7 @@ export interface PlaceEntry {
 export function mainPlaces(): PlaceEntry[] {
   const places: PlaceEntry[] = [{ id: "home", name: "Home", letter: "h" }];
   if (access() === "token") return places;
-  places.push({ id: "projections", name: "Projections", letter: "j" });
+  places.push({ id: "copies", name: "Copies", letter: "j" });
   if (offers("analytics")) places.push({ id: "sql", name: "SQL", letter: "l" });
   if (server()) places.push({ id: "operations", name: "Operations", letter: "o" });
   return places;

@@ -12,7 +12,7 @@ import {
   type Component,
   type JSX,
 } from "solid-js";
-import { place } from "../kit/router";
+import { go, place } from "../kit/router";
 import { later, type Later } from "../kit/later";
 import { Loading } from "../kit/loading";
 import { poll } from "../client/poll";
@@ -43,7 +43,7 @@ const PAGES: Record<string, Page> = {
   feed: page("Feed", () => import("../pages/feed/feed")),
   settings: page("Settings", () => import("../pages/settings/settings")),
   analytics: page("Analytics", () => import("../pages/analytics/analytics")),
-  projections: page("Projections", () => import("../pages/projections/projections")),
+  copies: page("Copies", () => import("../pages/copies/copies")),
   partitions: page("Partitions", () => import("../pages/partitions/partitions")),
 };
 
@@ -87,6 +87,8 @@ export function Shell(): JSX.Element {
   });
   createEffect(() => {
     const { segments } = place();
+    // The page had another address before.
+    if (segments[0] === "projections") return go(["copies"], {}, { replace: true });
     const name =
       segments[0] === "c" ? `${segments[2] ?? ""} · ${segments[1] ?? ""}` : (segments[1] ?? segments[0] ?? "");
     document.title = name ? `${name} · Shardlake` : "Shardlake";

@@ -53,6 +53,10 @@ test("2b: with a read-only key no control that writes is there", async (context)
   assert.equal(await page.getByRole("button", { name: "Save" }).count(), 0);
   assert.equal(await page.getByRole("button", { name: "Delete" }).count(), 0);
   await accessible(page, "read-only settings");
+  await at("copies");
+  await page.getByRole("heading", { name: "No copies" }).waitFor();
+  for (const name of ["New index", "New projection"])
+    assert.equal(await page.getByRole("button", { name }).count(), 0, name);
   if (await has("analytics")) {
     await at("c/shop/orders/analytics");
     await page.getByText("the store cannot be enabled here").waitFor();
@@ -79,7 +83,7 @@ test("20b: a user, a permission and a token are made; the token reaches its cont
   await close();
   const guest = await signedIn(token);
   await guest.page.getByText("Signed in with a resource token").waitFor();
-  assert.equal(await guest.page.getByRole("link", { name: "Projections" }).count(), 0);
+  assert.equal(await guest.page.getByRole("link", { name: "Copies" }).count(), 0);
   const link = guest.page.url();
   await guest.page.evaluate(() => history.pushState(null, "", "/_explorer/c/shop/orders/items"));
   await guest.page.evaluate(() => dispatchEvent(new PopStateEvent("popstate")));

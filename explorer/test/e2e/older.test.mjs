@@ -4,7 +4,7 @@ import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
 import { accessible, openPage, startBrowser, startServer, until, writeEditor } from "./harness.mjs";
 
-const NEW = /\/_shardlake\/v1\/(?:server|caller|pulse|log)\b|\/colls\/[^/]+\/(?:heat|key|query|schema|scripts\/run|indexing\/preview)\b/;
+const NEW = /\/_shardlake\/v1\/(?:server|caller|pulse|log|copies)\b|\/colls\/[^/]+\/(?:heat|key|query|schema|scripts\/run|indexing\/preview)\b/;
 let server, browser;
 before(async () => {
   server = await startServer(["--durability", "memory"]);
@@ -59,7 +59,9 @@ test("22: of a server without the interface's own routes nothing is shown that d
     page.getByRole("textbox", { name: "Indexing policy" }).waitFor(),
   );
   assert.equal(await page.getByRole("button", { name: "Preview" }).count(), 0);
-  await plain("projections", () => page.getByText("No projections").waitFor());
+  await plain("copies", () => page.getByRole("heading", { name: "No copies" }).waitFor());
+  await page.getByRole("button", { name: "New projection" }).waitFor();
+  assert.equal(await page.getByRole("button", { name: "New index" }).count(), 0);
   await plain("db/shop", () => page.getByRole("heading", { level: 1 }).first().waitFor());
   assert.ok(
     ![...missed].some((path) => /heat|query|schema|scripts|preview|log|analytics/.test(path)),

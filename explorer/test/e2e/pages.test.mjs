@@ -1,4 +1,4 @@
-// Query, partitions, feed, settings, projections: against a small server with a hot key.
+// Query, partitions, feed, settings, copies: against a small server with a hot key.
 
 import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
@@ -272,10 +272,12 @@ test("20: time to live and throughput are set with the etag that was read", asyn
 
 test("18: a projection is made, paused, resumed and deleted", async () => {
   const { page, at, ready, close } = await openPage(browser, server);
+  // The address that the page had before.
   await at("projections");
   await ready();
-  await page.getByText("No projections").waitFor();
-  await page.getByRole("button", { name: "New", exact: true }).click();
+  await page.getByRole("heading", { name: "No copies" }).waitFor();
+  assert.equal(new URL(page.url()).pathname, "/_explorer/copies");
+  await page.getByRole("button", { name: "New projection" }).click();
   await page.getByLabel("Id").fill("names");
   const rule = {
     source: { database: "shop", container: "orders" },
@@ -295,7 +297,7 @@ test("18: a projection is made, paused, resumed and deleted", async () => {
   await row.getByText("running").waitFor();
   await row.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("button", { name: "Delete the rule" }).click();
-  await page.getByText("No projections").waitFor();
+  await page.getByRole("heading", { name: "No copies" }).waitFor();
   await close();
 });
 

@@ -287,7 +287,7 @@ test("dark, narrow and large: no finding of axe, nothing scrolls sideways", asyn
       "c/shop/orders/partitions",
       "c/shop/orders/feed",
       "c/shop/orders/settings",
-      "projections",
+      "copies",
     ]) {
       await at(path);
       await page.locator("h1").first().waitFor({ state: "attached" });

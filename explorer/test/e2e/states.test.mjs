@@ -97,7 +97,7 @@ const PAGES = {
   "c/shop/orders/analytics": (page) => page.getByRole("heading", { name: "No analytical store" }),
   "c/shop/orders/settings": (page) => page.getByText("Unique keys"),
   "db/shop": (page) => page.getByText("No users yet"),
-  projections: (page) => page.getByText("No projections"),
+  copies: (page) => page.getByRole("heading", { name: "No copies" }),
   operations: (page) => page.getByRole("heading", { name: "Shards" }),
 };
 

@@ -351,9 +351,9 @@ test("18b: what a projection could not apply is found from the page, repaired, a
   await client.upsert("shop", "copies", '["k"]', '{"id":"1","key":"k","nameId":"a","holder":"no object"}');
   await client.upsert("shop", "names", '["a"]', '{"id":"a","name":"Ada"}');
   const { page, at, ready, close } = await openPage(browser, server);
-  await at("projections");
+  await at("copies");
   await ready();
-  await page.getByRole("button", { name: "New", exact: true }).click();
+  await page.getByRole("button", { name: "New projection" }).click();
   await page.getByLabel("Id").fill("holders");
   const rule = {
     source: { database: "shop", container: "names" },

@@ -14,7 +14,6 @@ import { Loading } from "../../kit/loading";
 import { Failed } from "../../kit/pane";
 import { guardLeaving, pathOf } from "../../kit/router";
 import { TextEditor } from "../../parts/text-editor";
-import { mayWrite } from "../../state/account";
 import { failureWords } from "../../state/words";
 import { Conflict } from "./conflict";
 import { ConfirmMove, DetailFoot, DraftNote } from "./detail-foot";
@@ -36,6 +35,7 @@ export interface Opened {
 export type Done = { kind: "saved"; text: string } | { kind: "deleted" };
 
 interface DetailProps {
+  mayWrite: boolean;
   item: Opened;
   keyPaths: string[];
   onClose: () => void;
@@ -93,7 +93,7 @@ export function Detail(props: DetailProps): JSX.Element {
   onMount(async () => {
     if (!item.isNew) await load();
     const kept = await get<string>("drafts", draftName());
-    if (kept && kept !== text() && mayWrite()) setDraft(kept);
+    if (kept && kept !== text() && props.mayWrite) setDraft(kept);
     else if (item.isNew) setDirty(true);
   });
 
@@ -225,7 +225,7 @@ export function Detail(props: DetailProps): JSX.Element {
       if (isEditing()) void save();
       return;
     }
-    if (isTypingNow(event) || event.ctrlKey || event.metaKey || event.altKey || !mayWrite() || item.isNew) return;
+    if (isTypingNow(event) || event.ctrlKey || event.metaKey || event.altKey || !props.mayWrite || item.isNew) return;
     if (event.key === "e" && !isEditing()) beginEdit();
     else if (event.key === "d" && !isEditing()) duplicate();
     else return;
@@ -250,7 +250,7 @@ export function Detail(props: DetailProps): JSX.Element {
           </a>
         </Show>
         <span class="spacer" />
-        <Show when={mayWrite() && !isEditing() && base() !== ""}>
+        <Show when={props.mayWrite && !isEditing() && base() !== ""}>
           <button type="button" onClick={beginEdit} title="Edit (e)">
             <Icon name="edit" /> Edit
           </button>

@@ -6,7 +6,6 @@ import { clock, day, integer, plural, ru } from "../../kit/format";
 import { Icon } from "../../kit/icons";
 import { Table, type Column } from "../../kit/table";
 import { Cell } from "../../parts/cell";
-import { mayWrite } from "../../state/account";
 import type { ItemColumn } from "./columns";
 import { nextSort, sortedBy } from "./sort";
 import { ROWS_MAX } from "./listing";
@@ -87,6 +86,7 @@ function timeWords(token: string): string {
 }
 
 interface FootProps {
+  mayWrite: boolean;
   count: number;
   total: number | undefined;
   isComplete: boolean;
@@ -111,7 +111,7 @@ export function Foot(props: FootProps): JSX.Element {
       <span>{ru(props.charge)}</span>
       <Show when={props.selected > 0}>
         <span>{integer(props.selected)} selected</span>
-        <Show when={mayWrite()}>
+        <Show when={props.mayWrite}>
           <button type="button" class="danger" onClick={() => props.onDelete()}>
             <Icon name="trash" /> Delete selected
           </button>

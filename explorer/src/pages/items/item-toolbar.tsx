@@ -4,9 +4,9 @@ import { For, Show, type JSX } from "solid-js";
 import { Icon } from "../../kit/icons";
 import { Empty } from "../../kit/pane";
 import { place, setState } from "../../kit/router";
-import { mayWrite } from "../../state/account";
 
 export function Toolbar(props: {
+  mayWrite: boolean;
   partitions: string[];
   onNew: () => void;
   onUpload: () => void;
@@ -88,7 +88,7 @@ export function Toolbar(props: {
         <Icon name="refresh" />
       </button>
       <span class="spacer" />
-      <Show when={mayWrite()}>
+      <Show when={props.mayWrite}>
         <button type="button" onClick={() => props.onNew()} title="New item (n)">
           <Icon name="plus" /> New
         </button>
@@ -96,7 +96,7 @@ export function Toolbar(props: {
           <Icon name="upload" /> Upload
         </button>
       </Show>
-      <Show when={mayWrite()}>
+      <Show when={props.mayWrite}>
         <button type="button" onClick={() => props.onAll()} title="Patch or delete all that the filter finds">
           <Icon name="edit" /> All…
         </button>
@@ -108,7 +108,12 @@ export function Toolbar(props: {
   );
 }
 
-export function Nothing(props: { isSettled: boolean; onNew: () => void; onUpload: () => void }): JSX.Element {
+export function Nothing(props: {
+  mayWrite: boolean;
+  isSettled: boolean;
+  onNew: () => void;
+  onUpload: () => void;
+}): JSX.Element {
   const isFiltered = () => Boolean(place().state["filter"] || place().state["key"] || place().state["partition"]);
   return (
     <Show when={props.isSettled} fallback={<div class="column" />}>
@@ -117,7 +122,7 @@ export function Nothing(props: { isSettled: boolean; onNew: () => void; onUpload
         fallback={
           <Empty title="No items yet">
             <p>This container is empty.</p>
-            <Show when={mayWrite()}>
+            <Show when={props.mayWrite}>
               <div class="row">
                 <button type="button" class="primary" onClick={() => props.onNew()}>
                   New item

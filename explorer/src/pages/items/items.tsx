@@ -8,7 +8,7 @@ import { readReport } from "../../client/reports";
 import { integer, ru } from "../../kit/format";
 import { Loading } from "../../kit/loading";
 import { Failed } from "../../kit/pane";
-import { go, guardLeaving, place, setState } from "../../kit/router";
+import { go, guardLeaving, pathOf, place, setState } from "../../kit/router";
 import { access, containers, mayWrite } from "../../state/account";
 import { failureWords } from "../../state/words";
 import { columnsOf } from "./columns";
@@ -39,6 +39,9 @@ export default function Items(props: { segments: string[] }): JSX.Element {
   const [dialog, setDialog] = createSignal<"upload" | "export" | "delete" | "filter" | null>(null);
   const state = createMemo(() => place().state);
   const keyPaths = () => definition.value()?.value.partitionKey.paths ?? [];
+  /** Set where the container is an index: its items are the server's. */
+  const source = () => definition.value()?.value.globalSecondaryIndexDefinition?.sourceCollectionId;
+  const mayChange = () => mayWrite() && source() === undefined;
   const maySeek = () =>
     definition.value()?.value.partitionKey.version !== 1 &&
     !state()["key"] &&
@@ -105,9 +108,9 @@ export default function Items(props: { segments: string[] }): JSX.Element {
   const rowKeys = (event: KeyboardEvent) => {
     if (isTypingNow(event) || hasOpenDialog() || event.ctrlKey || event.metaKey || event.altKey) return;
     const row = listing.rows()[cursor()];
-    if (event.key === "n" && mayWrite()) create();
+    if (event.key === "n" && mayChange()) create();
     else if (event.key === "r") void listing.again();
-    else if (event.key === "Delete" && mayWrite() && (selected().size > 0 || row)) setDialog("delete");
+    else if (event.key === "Delete" && mayChange() && (selected().size > 0 || row)) setDialog("delete");
     else if (event.key === "Escape" && opened()) close();
     else return;
     event.preventDefault();
@@ -126,6 +129,7 @@ export default function Items(props: { segments: string[] }): JSX.Element {
     <>
       <h1 class="hidden-label">Items of {coll}</h1>
       <Toolbar
+        mayWrite={mayChange()}
         partitions={(partitions.value() ?? []).map(({ id }) => id)}
         onNew={() => create()}
         onUpload={() => setDialog("upload")}
@@ -133,6 +137,15 @@ export default function Items(props: { segments: string[] }): JSX.Element {
         onAll={() => setDialog("filter")}
         onRefresh={() => void listing.again()}
       />
+      <Show when={source()}>
+        {(name) => (
+          <div class="note fine">
+            <span>
+              An index of '<a href={pathOf(["c", db, name(), "items"])}>{name()}</a>': write there.
+            </span>
+          </div>
+        )}
+      </Show>
       <Show when={definition.error()}>
         {(error) => (
           <Failed failure={failureWords(`Opening ${coll}`, error())} onRetry={() => void definition.again()} />
@@ -153,6 +166,7 @@ export default function Items(props: { segments: string[] }): JSX.Element {
             when={listing.rows().length > 0}
             fallback={
               <Nothing
+                mayWrite={mayChange()}
                 isSettled={!listing.isLoading() && listing.failure() === null}
                 onNew={() => create()}
                 onUpload={() => setDialog("upload")}
@@ -181,6 +195,7 @@ export default function Items(props: { segments: string[] }): JSX.Element {
             />
           </Show>
           <Foot
+            mayWrite={mayChange()}
             count={listing.rows().length}
             total={state()["filter"] || state()["key"] || state()["partition"] || state()["at"] ? undefined : total()}
             isComplete={listing.isComplete()}
@@ -194,6 +209,7 @@ export default function Items(props: { segments: string[] }): JSX.Element {
         <Show when={opened()} keyed>
           {(item) => (
             <Detail
+              mayWrite={mayChange()}
               item={item}
               keyPaths={keyPaths()}
               onClose={close}
@@ -239,7 +255,7 @@ export default function Items(props: { segments: string[] }): JSX.Element {
           onClose={() => setDialog(null)}
         />
       </Show>
-      <Show when={dialog() === "filter" && mayWrite()}>
+      <Show when={dialog() === "filter" && mayChange()}>
         <ByFilter
           db={db}
           coll={coll}
@@ -252,7 +268,7 @@ export default function Items(props: { segments: string[] }): JSX.Element {
           }}
         />
       </Show>
-      <Show when={dialog() === "delete" && mayWrite()}>
+      <Show when={dialog() === "delete" && mayChange()}>
         <DeleteMany
           db={db}
           coll={coll}

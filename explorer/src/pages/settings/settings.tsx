@@ -12,6 +12,7 @@ import { TextEditor } from "../../parts/text-editor";
 import { access, containers, mayWrite } from "../../state/account";
 import { failureWords } from "../../state/words";
 import { Danger } from "./danger";
+import { Feeds } from "./feeds";
 import { Indexing } from "./indexing";
 import { Throughput } from "./throughput";
 import { TimeToLive } from "./time-to-live";
@@ -123,6 +124,7 @@ function Overview(props: { db: string; coll: string; read: Read<Definition> }): 
         <dd>{row() ? `${integer(row()?.items ?? 0)}, ${bytes(row()?.sizeBytes ?? 0)}` : "–"}</dd>
         <dt>Partitions</dt>
         <dd>{row() ? integer(row()?.partitions ?? 0) : "–"}</dd>
+        <Feeds db={props.db} coll={props.coll} />
         <dt>Unique keys</dt>
         <dd class="mono">{unique().length > 0 ? unique().join(", ") : "none"}</dd>
         <dt>All versions</dt>
