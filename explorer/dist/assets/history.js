@@ -1,0 +1,1 @@
+import{K as e,q as t}from"./shell.js";var n=500;async function r(){return await e(`history`,`queries`)??[]}async function i(e){await t(`history`,`queries`,[e,...await r()].slice(0,n))}async function a(e,t,n){let i=new Map;for(let n of await r())n.db===e&&n.coll===t&&n.state!==`failed`&&!i.has(n.text)&&i.set(n.text,n);return[...i.values()].slice(0,n)}export{a as n,i as r,r as t};
