@@ -35,6 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use shardlake_catalog::folder_of;
+pub use shardlake_change_log::AtLeast;
 use shardlake_catalog::{AnalyticalMode, AnalyticalRecord, AnalyticalSchema, AnalyticalSettings};
 use shardlake_definitions::{Resources, not_enabled};
 use shardlake_model::{ContainerRid, Result};
@@ -42,7 +43,7 @@ use shardlake_router::{ContainerEntry, Serving};
 
 #[cfg(feature = "table")]
 pub use export::{Copied, Export, export};
-pub use freshness::{AtLeast, Freshness, Wanted};
+pub use freshness::{Freshness, Wanted};
 pub use report::{
     ColumnReport, ErrorReport, LagReport, OrderReport, PlaceReport, TableCounts, TableFigures, TableReport,
     TableState,

@@ -49,6 +49,7 @@ mod header_names;
 mod header_text;
 mod headers;
 mod item_headers;
+mod index_reads;
 mod items;
 mod known_members;
 mod life;
