@@ -37,10 +37,12 @@ pub use shardlake_catalog::{
     SecondaryIndexState, SetPair,
 };
 pub use shardlake_copies::{
-    AtLeast, Difference, DifferenceKind, DuplicateRow, Duplicates, IndexReport, Refusal, Repair, VerifyReport, VerifyState,
+    AtLeast, Difference, DifferenceKind, DuplicateRow, Duplicates, IndexReport, Refusal, Repair,
+    VerifyReport, VerifyState,
 };
 pub use shardlake_definitions::{
-    GrantedChild, IndexOfSource, IndexSettingsChange, ResourceLink, ScriptWrite, SecondaryIndexView, stored_definitions,
+    GrantedChild, IndexOfSource, IndexSettingsChange, ResourceLink, ScriptWrite, SecondaryIndexView,
+    stored_definitions,
 };
 /// Parts of a patch, for front ends that make one themselves.
 pub use shardlake_document::{

@@ -5,8 +5,8 @@ use shardlake_account::{DuplicateRow, Duplicates, IndexReport, Refusal};
 use shardlake_model::Result;
 
 use crate::pieces::written;
-use crate::{copy_settings, copy_verification as verify};
 use crate::{OperatorCall, OperatorReply};
+use crate::{copy_settings, copy_verification as verify};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CopyTarget {

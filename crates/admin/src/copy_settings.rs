@@ -28,7 +28,9 @@ fn change_of(body: &[u8]) -> Result<IndexSettingsChange> {
                 ));
             }
             "deadLetters" => {
-                return Err(Error::unsupported("the setting 'deadLetters' is not supported yet: leave it out; nothing was done"));
+                return Err(Error::unsupported(
+                    "the setting 'deadLetters' is not supported yet: leave it out; nothing was done",
+                ));
             }
             other => {
                 return Err(Error::bad_request(format!(
@@ -41,9 +43,8 @@ fn change_of(body: &[u8]) -> Result<IndexSettingsChange> {
 }
 
 fn value_of<T: DeserializeOwned>(name: &str, value: Value, values: &str) -> Result<T> {
-    serde_json::from_value(value.clone()).map_err(|_| {
-        Error::bad_request(format!("the setting '{name}' cannot be {value}: use {values}"))
-    })
+    serde_json::from_value(value.clone())
+        .map_err(|_| Error::bad_request(format!("the setting '{name}' cannot be {value}: use {values}")))
 }
 
 #[cfg(test)]

@@ -15,7 +15,9 @@ pub(crate) async fn serve(
         None | Some("false") => Repair::No,
         Some("true") => Repair::Rebuild,
         Some(other) => {
-            return Err(Error::bad_request(format!("the parameter repair has the value '{other}': use true or false")));
+            return Err(Error::bad_request(format!(
+                "the parameter repair has the value '{other}': use true or false"
+            )));
         }
     };
     let copies = call.account.copies();

@@ -99,8 +99,7 @@ fn of_copies(target: &CopyTarget, method: &Method) -> AdminOperation {
         CopyTarget::Index { action: CopyAction::Show, .. } if method == Method::PATCH => {
             AdminOperation::PutCopySettings
         }
-        CopyTarget::All
-        | CopyTarget::Index { action: CopyAction::Show | CopyAction::Duplicates, .. } => {
+        CopyTarget::All | CopyTarget::Index { action: CopyAction::Show | CopyAction::Duplicates, .. } => {
             AdminOperation::ReadCopies
         }
         CopyTarget::Index { action: CopyAction::Pause, .. } => AdminOperation::PauseCopy,

@@ -35,8 +35,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use shardlake_catalog::folder_of;
-pub use shardlake_change_log::AtLeast;
 use shardlake_catalog::{AnalyticalMode, AnalyticalRecord, AnalyticalSchema, AnalyticalSettings};
+pub use shardlake_change_log::AtLeast;
 use shardlake_definitions::{Resources, not_enabled};
 use shardlake_model::{ContainerRid, Result};
 use shardlake_router::{ContainerEntry, Serving};

@@ -62,7 +62,9 @@ pub async fn oldest_missing_ms(entry: &ContainerEntry, position: &LogPosition) -
             let mut round = match round {
                 Ok(round) => round.in_pages_of(LAG_LOOK),
                 // Its successors have the same change.
-                Err(RoundError::Failed(error)) if error.kind() != ErrorKind::PartitionGone => return Err(error),
+                Err(RoundError::Failed(error)) if error.kind() != ErrorKind::PartitionGone => {
+                    return Err(error);
+                }
                 Err(_) => continue,
             };
             loop {

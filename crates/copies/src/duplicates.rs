@@ -2,7 +2,7 @@
 //!
 //! The count follows from answers of partitions afterwards (`at_work.rs`). Both look at every row of the index.
 
-use shardlake_document::{partition_key_text, RawValue};
+use shardlake_document::{RawValue, partition_key_text};
 use shardlake_model::{ContainerRid, Error, Result};
 use shardlake_partition::{ItemRow, StoredItem, item_of_position, key_name};
 use shardlake_router::Serving;
@@ -38,7 +38,8 @@ impl Copies {
     pub async fn duplicates(&self, database: &str, container: &str) -> Result<Duplicates> {
         let rid = self.rid_of(database, container)?;
         let live = self.router().live_catalog();
-        let is_unique = live.definitions.secondary_indexes.get(&rid).is_some_and(|record| record.settings.unique);
+        let is_unique =
+            live.definitions.secondary_indexes.get(&rid).is_some_and(|record| record.settings.unique);
         match is_unique {
             true => duplicates_of(self.router(), rid).await,
             false => Err(Error::bad_request(format!(
@@ -56,7 +57,8 @@ pub(crate) async fn duplicates_of(serving: &Serving, index: ContainerRid) -> Res
     while rest.min < rest.max {
         let shape = routing.entry.shape.clone();
         let partition = routing.entry.map.overlapping(&rest).next().cloned();
-        let partition = partition.ok_or_else(|| Error::internal("a part of the hash space that no range has"))?;
+        let partition =
+            partition.ok_or_else(|| Error::internal("a part of the hash space that no range has"))?;
         // Of a chunk that has to be read again nothing counts.
         let read = async {
             let mut chunk = Duplicates::default();
@@ -64,7 +66,9 @@ pub(crate) async fn duplicates_of(serving: &Serving, index: ContainerRid) -> Res
             while let Some(rows) = round.next_page().await? {
                 for ItemRow { key, record } in rows {
                     let (key, id) = item_of_position(&key)?;
-                    let Some(name) = key_name(&key.partition_key).filter(|name| *name != id) else { continue };
+                    let Some(name) = key_name(&key.partition_key).filter(|name| *name != id) else {
+                        continue;
+                    };
                     debug_assert!(id.starts_with(&name), "a row that holds no name begins with it");
                     chunk.count += 1;
                     if found.listed.len() + chunk.listed.len() < DUPLICATES_LISTED {

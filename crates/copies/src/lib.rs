@@ -49,8 +49,8 @@ use shardlake_change_log::lag;
 use shardlake_model::{ContainerRid, Error, ErrorKind, Result};
 use shardlake_router::Serving;
 
-use entries::{Entries, IndexEntry};
 pub use duplicates::{DUPLICATES_LISTED, DuplicateRow, Duplicates};
+use entries::{Entries, IndexEntry};
 pub use reads::{Awaited, READ_WAIT_MAX};
 pub use shardlake_change_log::AtLeast;
 pub use status::{IndexReport, REFUSALS_LISTED, Refusal};

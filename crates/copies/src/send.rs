@@ -50,7 +50,8 @@ pub(crate) async fn apply(
             let group = groups.entry(partition.uid()).or_insert_with(|| (partition.clone(), Vec::new()));
             group.1.push(row);
         }
-        let groups = groups.into_values().map(|(partition, rows)| apply_all(partition, &context, target, rows));
+        let groups =
+            groups.into_values().map(|(partition, rows)| apply_all(partition, &context, target, rows));
         let mut failed = None;
         for outcome in join_all(groups).await {
             let Group { applied, left, error } = outcome;

@@ -17,12 +17,20 @@ pub struct IndexSettingsChange {
 
 impl Resources {
     /// Changes settings of an index. They hold from the next read, and from the next round of its task.
-    pub async fn set_index(&self, database: &str, container: &str, change: IndexSettingsChange) -> Result<()> {
+    pub async fn set_index(
+        &self,
+        database: &str,
+        container: &str,
+        change: IndexSettingsChange,
+    ) -> Result<()> {
         let rid = self.router().container(database, container)?.entry.record.container.rid;
         let (name, random) = (format!("{database}/{container}"), self.router().random().clone());
         let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
             let Some(record) = draft.secondary_indexes.get(&rid) else {
-                return Err(Error::new(ErrorKind::NotFound, format!("'{name}' is no global secondary index")));
+                return Err(Error::new(
+                    ErrorKind::NotFound,
+                    format!("'{name}' is no global secondary index"),
+                ));
             };
             let mut record = SecondaryIndexRecord::clone(record);
             let (before, source) = (record.settings.clone(), record.source);

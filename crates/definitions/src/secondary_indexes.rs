@@ -8,7 +8,8 @@ use std::sync::Arc;
 use shardlake_catalog::{ContainerRecord, Definitions, SecondaryIndexRecord, SecondaryIndexState};
 use shardlake_model::{
     ConflictResolutionPolicy, Container, ContainerDefinition, ContainerRid, Error, ErrorKind, ExpiredRows,
-    INDEX_CHAIN_MAX, INDEXES_OF_SOURCE_MAX, INDEXES_OF_SOURCE_MAX_STRICT, IndexSettings, KeyPath, Result, SecondaryIndexDefinition, Throughput,
+    INDEX_CHAIN_MAX, INDEXES_OF_SOURCE_MAX, INDEXES_OF_SOURCE_MAX_STRICT, IndexSettings, KeyPath, Result,
+    SecondaryIndexDefinition, Throughput,
 };
 use shardlake_partition::ROW_NAME;
 use shardlake_router::{ContainerEntry, DatabaseEntry, LiveCatalog, NOT_ON_VIEWS};
@@ -161,7 +162,8 @@ fn check_settings(settings: &IndexSettings) -> Result<()> {
 
 /// Refuses an output that has the name of a row's own name.
 fn check_outputs(settings: &IndexSettings, derivation: &Derivation) -> Result<()> {
-    let has_name = derivation.outputs().is_some_and(|outputs| outputs.iter().any(|output| output == ROW_NAME));
+    let has_name =
+        derivation.outputs().is_some_and(|outputs| outputs.iter().any(|output| output == ROW_NAME));
     match settings.unique && has_name {
         false => Ok(()),
         true => Err(Error::bad_request(format!(

@@ -42,9 +42,9 @@ use crate::router::{DISTRIBUTED_TRANSACTIONS, FeedOperation, Operation, Path, Re
 use crate::settings::{GatewaySettings, Scheme};
 use crate::slow_log::{Ended, SlowLog};
 use crate::{
-    account_document, batch, body, change_feed, conflicts, containers, databases, feed, index_reads, items, offers,
-    operator_reply, partition_key_delete, permissions, pkranges, query, query_plan, script_execute, scripts,
-    secondary_index, session, triggers, unsupported, users,
+    account_document, batch, body, change_feed, conflicts, containers, databases, feed, index_reads, items,
+    offers, operator_reply, partition_key_delete, permissions, pkranges, query, query_plan, script_execute,
+    scripts, secondary_index, session, triggers, unsupported, users,
 };
 
 /// Where a request came in.

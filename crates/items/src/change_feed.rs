@@ -163,7 +163,9 @@ impl Items {
     pub fn waiting_place(&self) -> Result<WaitingPlace<'_>> {
         let place = self.0.feed_waiters.try_acquire();
         place.map(|permit| WaitingPlace { _permit: permit }).map_err(|_| {
-            let text = format!("{FEED_WAITERS_MAX} requests wait already, or the server is stopping: nothing was done, retry");
+            let text = format!(
+                "{FEED_WAITERS_MAX} requests wait already, or the server is stopping: nothing was done, retry"
+            );
             Error::new(ErrorKind::Unavailable, text).with_retry_after_ms(PLACE_RETRY_MS)
         })
     }

@@ -124,8 +124,8 @@ pub use changes::items_round::{ItemRow, ItemsRound};
 pub use changes::reader::{ChangePage, PartitionPosition, position_of};
 pub use changes::round::{Image, Images, LogChange, Round, RoundError, RoundPage, RoundView};
 pub use copies::{
-    CopyBatch, CopyReply, CopyRow, OtherSource, ROW_NAME, Rank, RefusedRow, RowStamp, UniqueReply, duplicate_id,
-    key_name, logical_name, renamed, with_row_name,
+    CopyBatch, CopyReply, CopyRow, OtherSource, ROW_NAME, Rank, RefusedRow, RowStamp, UniqueReply,
+    duplicate_id, key_name, logical_name, renamed, with_row_name,
 };
 pub use cpu_pool::{CpuPool, HEAVY_BYTES, Permit, offload};
 pub use deferred::Deferred;

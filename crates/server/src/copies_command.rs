@@ -144,7 +144,8 @@ async fn carry_out(order: &Order) -> Result<(), String> {
         Order::Resume(one) => act(one, "resume").await,
         Order::Rebuild(one) => act(one, "rebuild").await,
         Order::Set(set) => {
-            let report = set.connection.client()?.send(&copies_settings::request(&set.name, &set.settings)).await?;
+            let report =
+                set.connection.client()?.send(&copies_settings::request(&set.name, &set.settings)).await?;
             print(&shown(&report, set.json))
         }
         Order::Verify(verify) => crate::copies_verification::run(verify).await,
@@ -222,7 +223,12 @@ fn shown(report: &Value, is_json: bool) -> String {
 fn listed(found: &Value) -> String {
     let mut out = format!("{} duplicates", thousands(number(&found["count"])));
     for row in members(&found["duplicates"]) {
-        out.push_str(&format!("\n{} {} of item {}", row["partitionKey"], text(&row["id"]), text(&row["_id"])));
+        out.push_str(&format!(
+            "\n{} {} of item {}",
+            row["partitionKey"],
+            text(&row["id"]),
+            text(&row["_id"])
+        ));
     }
     out
 }

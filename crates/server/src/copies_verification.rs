@@ -69,12 +69,15 @@ fn words(report: &Value) -> String {
         thousands(number(&counts["differences"])),
     );
     for difference in members(&report["differences"]) {
-        let (kind, item, key) = (text(&difference["kind"]), text(&difference["item"]), &difference["partitionKey"]);
+        let (kind, item, key) =
+            (text(&difference["kind"]), text(&difference["item"]), &difference["partitionKey"]);
         out.push_str(&format!("\n\n{kind}: row {} of item {item} at {key}", text(&difference["row"])));
         out.push_str(&format!("\n  expected {}\n  found    {}", difference["expected"], difference["found"]));
     }
     if let Some(generation) = report["repairedByGeneration"].as_u64() {
-        out.push_str(&format!("\n\nthe index is built anew, as generation {generation}: verify it again when it is Active"));
+        out.push_str(&format!(
+            "\n\nthe index is built anew, as generation {generation}: verify it again when it is Active"
+        ));
     }
     out
 }

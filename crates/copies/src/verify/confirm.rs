@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use shardlake_document::{partition_key_text, write_json, write_json_string};
 use shardlake_model::{ContainerRid, Error, ErrorKind, ExpiredRows, Preconditions, RequestContext, Result};
 use shardlake_partition::{
-    CommandContext, ItemRow, LogicalKey, Rank, RowStamp, StoredItem, duplicate_id, item_of_position, key_name, renamed,
+    CommandContext, ItemRow, LogicalKey, Rank, RowStamp, StoredItem, duplicate_id, item_of_position,
+    key_name, renamed,
 };
 use shardlake_router::{KeyedRow, Serving, partition_of};
 use shardlake_routing::KeyRange;
@@ -37,7 +38,8 @@ pub(super) async fn confirm(at: &IndexAtWork<'_>, pass: &Pass) -> Result<()> {
     let keeps = at.record.settings.expired == ExpiredRows::Keep;
     let mut items = BTreeSet::new();
     if !pass.suspects.is_empty() || keeps && !extras.is_empty() {
-        let wanted: BTreeSet<_> = extras.iter().map(|row| (row.extra.stamp.source, row.item.clone())).collect();
+        let wanted: BTreeSet<_> =
+            extras.iter().map(|row| (row.extra.stamp.source, row.item.clone())).collect();
         items = look_again(at, pass, &wanted).await?;
     }
     for ExtraRow { extra, item, text } in extras {
@@ -114,7 +116,11 @@ async fn look_at(
 }
 
 /// Compares one row with what its item says.
-async fn compare(at: &IndexAtWork<'_>, (logical, id, lsn): (&LogicalKey, &str, u64), row: &KeyedRow) -> Result<()> {
+async fn compare(
+    at: &IndexAtWork<'_>,
+    (logical, id, lsn): (&LogicalKey, &str, u64),
+    row: &KeyedRow,
+) -> Result<()> {
     let found = stored_row(at, &row.key, &row.row.id).await?;
     if found.as_ref().is_some_and(|found| is_same(found, row, at.rows.is_unique())) {
         return Ok(());

@@ -123,7 +123,8 @@ async fn compare(copies: &Copies, entry: &Arc<IndexEntry>, record: &SecondaryInd
     while let Some(span) = rest {
         let source = serving.entry_of_rid(record.source)?;
         // Compiled for each part: the source's schema may change meanwhile.
-        let rows = IndexRows::of_index(&serving.live_catalog().definitions, entry.index, record, &source.shape)?;
+        let rows =
+            IndexRows::of_index(&serving.live_catalog().definitions, entry.index, record, &source.shape)?;
         let at = IndexAtWork { serving, entry, record, source, rows: &rows };
         let mut pass = pass::Pass::read(&at, &span, &mut work).await?;
         copies.reach(entry, pass.position()).await?;

@@ -23,7 +23,10 @@ impl Names {
             self.key = Some((bytes, key.clone()));
         }
         let Some(rank) = Rank::of(row.body()) else {
-            return note(at, wrong_name(key, id, "a row of a unique index has `_id` and `_row`", text_of(row)));
+            return note(
+                at,
+                wrong_name(key, id, "a row of a unique index has `_id` and `_row`", text_of(row)),
+            );
         };
         let Some(name) = key_name(&key.partition_key) else {
             if id != rank.row {

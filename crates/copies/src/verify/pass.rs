@@ -86,8 +86,8 @@ impl Pass {
                 let mut found = routing.entry.map.overlapping(&rest);
                 found.find(|partition| partition.epk_range().contains(&next)).cloned()
             };
-            let partition = partition
-                .ok_or_else(|| Error::internal("a part of the hash space that no range has"))?;
+            let partition =
+                partition.ok_or_else(|| Error::internal("a part of the hash space that no range has"))?;
             let read = pass.read_chunk(at, partition.hosted().partition(), &rest, &mut hashes, work).await;
             if routing.has_moved(&read).await? {
                 // What was read of the chunk is read again: names and digests are the same, or newer.
@@ -176,8 +176,8 @@ impl Pass {
                 let mut found = routing.entry.map.overlapping(&rest);
                 found.find(|partition| partition.epk_range().contains(&rest.min)).cloned()
             };
-            let partition = partition
-                .ok_or_else(|| Error::internal("a part of the hash space that no range has"))?;
+            let partition =
+                partition.ok_or_else(|| Error::internal("a part of the hash space that no range has"))?;
             let read = self.compare_chunk(at, partition.hosted().partition(), &rest, work).await;
             if routing.has_moved(&read).await? {
                 continue;
@@ -224,12 +224,18 @@ impl Pass {
         Ok(covered.max)
     }
 
-    fn compare_row(&mut self, (key, id): (LogicalKey, String), row: &StoredItem, is_unique: bool) -> Result<()> {
+    fn compare_row(
+        &mut self,
+        (key, id): (LogicalKey, String),
+        row: &StoredItem,
+        is_unique: bool,
+    ) -> Result<()> {
         let (id, digest) = match Rank::of(row.body()).filter(|_| is_unique) {
             None => (id, murmur3_128(row.body().as_bytes())),
             Some(rank) => {
                 // Its id is the name of its key, or not: `names.rs` looks at that.
-                let body = renamed(row.body(), &rank.row).map_err(|error| Error::internal(error.to_string()))?;
+                let body =
+                    renamed(row.body(), &rank.row).map_err(|error| Error::internal(error.to_string()))?;
                 (rank.row, murmur3_128(body.as_bytes()))
             }
         };

@@ -18,7 +18,9 @@ const WRITERS: u64 = 8;
 
 fn token(meta: &ReplyMeta) -> SessionToken {
     let range_id = meta.range_id.expect("a write is answered by a range");
-    SessionToken { entries: vec![SessionEntry { range_id, version: meta.session_version, lsn: meta.lsn as i64 }] }
+    SessionToken {
+        entries: vec![SessionEntry { range_id, version: meta.session_version, lsn: meta.lsn as i64 }],
+    }
 }
 
 /// Joins tokens as clients do: one entry of each range.
@@ -44,7 +46,8 @@ async fn writer(store: &Store<'_>, (seed, number): (u64, u64), writes: u64) -> u
             store.fixture.clock.advance(Duration::from_millis(2));
             let source = store.container("source");
             let context = store.fixture.ctx();
-            let written = account.upsert_item(&context, &source, None, item.to_string().as_bytes(), &none()).await;
+            let written =
+                account.upsert_item(&context, &source, None, item.to_string().as_bytes(), &none()).await;
             match written {
                 Ok(written) => break written,
                 Err(error) if error.kind() == ErrorKind::TooManyRequests => {}

@@ -35,7 +35,13 @@ impl<'f> Store<'f> {
         self.index_with(source, (id, key), definition, IndexSettings::default()).await;
     }
 
-    pub async fn index_with(&self, source: &str, name: (&str, &str), definition: &str, settings: IndexSettings) {
+    pub async fn index_with(
+        &self,
+        source: &str,
+        name: (&str, &str),
+        definition: &str,
+        settings: IndexSettings,
+    ) {
         self.small_index(source, name, definition, settings, 100_000).await;
     }
 

@@ -11,7 +11,9 @@ const READS: [&str; 4] = ["find", "count", "distinct", "aggregate"];
 /// Waits until the index that a command reads has what its definition asks for.
 pub async fn wait(call: &Call) -> Result<()> {
     let account = &call.deployment.account;
-    if !READS.contains(&call.name) || account.router().catalog().load().definitions.secondary_indexes.is_empty() {
+    if !READS.contains(&call.name)
+        || account.router().catalog().load().definitions.secondary_indexes.is_empty()
+    {
         return Ok(());
     }
     // The command itself reports a name that is none.

@@ -340,11 +340,16 @@ async fn reads_of_an_index_wait_where_its_definition_asks_for_it() {
     };
     definitions.create_secondary_index(&ctx, "d", definition("index"), index, None).await.expect("an index");
     for n in 0..30 {
-        client.ok("d", of(&doc! { "insert": "source", "documents": [{ "_id": n, "k": n % 4, "n": n }] })).await;
+        client
+            .ok("d", of(&doc! { "insert": "source", "documents": [{ "_id": n, "k": n % 4, "n": n }] }))
+            .await;
         let count = match n % 3 {
-            0 => first_batch(&client.ok("d", of(&doc! { "find": "index", "filter": { "n": n } })).await).len(),
+            0 => {
+                first_batch(&client.ok("d", of(&doc! { "find": "index", "filter": { "n": n } })).await).len()
+            }
             1 => {
-                let pipeline = doc! { "aggregate": "index", "pipeline": [{ "$match": { "n": n } }], "cursor": {} };
+                let pipeline =
+                    doc! { "aggregate": "index", "pipeline": [{ "$match": { "n": n } }], "cursor": {} };
                 first_batch(&client.ok("d", of(&pipeline)).await).len()
             }
             _ => {

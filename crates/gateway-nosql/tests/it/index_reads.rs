@@ -77,7 +77,12 @@ async fn every_kind_of_read_waits_by_the_definition() {
                 let query = json!({ "query": "SELECT * FROM c WHERE c.n = @n", "parameters": [{ "name": "@n", "value": n }] });
                 let call = server.post(&path).header("x-ms-documentdb-isquery", "true");
                 let call = call.header("content-type", "application/query+json");
-                documents(call.header("x-ms-documentdb-query-enablecrosspartition", "true").json(query).send().await)
+                documents(
+                    call.header("x-ms-documentdb-query-enablecrosspartition", "true")
+                        .json(query)
+                        .send()
+                        .await,
+                )
             }
             2 => {
                 let call = server.get(&path).header("a-im", "Incremental feed");
@@ -163,7 +168,10 @@ async fn settings_change_and_those_that_cannot_are_refused_by_name() {
     let path = "/_shardlake/v1/copies/index/db/byEmail";
     let patch = |body: Value| server.call("PATCH", path).json(body).send();
     let changed = patch(json!({ "reads": "caughtUp", "charge": "none" })).await.expect(200).json();
-    assert_eq!((&changed["settings"]["reads"], &changed["settings"]["charge"]), (&json!("caughtUp"), &json!("none")));
+    assert_eq!(
+        (&changed["settings"]["reads"], &changed["settings"]["charge"]),
+        (&json!("caughtUp"), &json!("none"))
+    );
     for n in 0..20 {
         write(&server, "1", &format!("e{n}"), n).await;
         let read = by_email(&server, &format!("e{n}")).send().await.expect(200);
@@ -188,7 +196,9 @@ async fn settings_change_and_those_that_cannot_are_refused_by_name() {
 #[tokio::test]
 async fn a_unique_index_is_looked_up_by_a_point_read() {
     let server = server(json!({ "unique": true, "reads": "caughtUp" })).await;
-    for (id, email, n) in [("b", "ada@example.com", 1), ("c", "bob@example.com", 2), ("a", "ada@example.com", 3)] {
+    for (id, email, n) in
+        [("b", "ada@example.com", 1), ("c", "bob@example.com", 2), ("a", "ada@example.com", 3)]
+    {
         write(&server, id, email, n).await;
     }
     let read = |email: &'static str| {
@@ -196,13 +206,20 @@ async fn a_unique_index_is_looked_up_by_a_point_read() {
         server.get(format!("{COLLECTIONS}/byEmail/docs/{email}")).key(&key).send()
     };
     let ada = read("ada@example.com").await.expect(200);
-    assert_eq!((&ada.json()["_id"], &ada.json()["n"]), (&json!("a"), &json!(3)), "the least item has the name");
+    assert_eq!(
+        (&ada.json()["_id"], &ada.json()["n"]),
+        (&json!("a"), &json!(3)),
+        "the least item has the name"
+    );
     assert!(ada.charge() <= 1.0, "{}", ada.charge());
     assert_eq!(read("bob@example.com").await.expect(200).json()["_id"], "c");
     let path = "/_shardlake/v1/copies/index/db/byEmail";
     let found = server.get(format!("{path}/duplicates")).send().await.expect(200).json();
     assert_eq!(found["count"], 1);
-    assert_eq!((&found["duplicates"][0]["_id"], &found["duplicates"][0]["partitionKey"][0]), (&json!("b"), &json!("ada@example.com")));
+    assert_eq!(
+        (&found["duplicates"][0]["_id"], &found["duplicates"][0]["partitionKey"][0]),
+        (&json!("b"), &json!("ada@example.com"))
+    );
     let report = server.get(path).send().await.expect(200).json();
     assert_eq!(report["counts"]["duplicates"], 1);
     // The name passes on.

@@ -21,8 +21,8 @@ mod unique_tests;
 mod watch_tests;
 
 pub(crate) use apply::apply_copies;
-pub(crate) use unique::apply_unique;
-pub use unique::UniqueReply;
-pub use naming::{ROW_NAME, Rank, duplicate_id, key_name, renamed, with_row_name};
 pub use batch::{CopyBatch, CopyReply, CopyRow, RefusedRow, logical_name};
+pub use naming::{ROW_NAME, Rank, duplicate_id, key_name, renamed, with_row_name};
 pub use stamp::{OtherSource, RowStamp};
+pub use unique::UniqueReply;
+pub(crate) use unique::apply_unique;

@@ -23,7 +23,8 @@ const NOT_IN_NAMES: [char; 4] = ['/', '\\', '?', '#'];
 /// The name that a row of a key has; `None` where the key names nothing: it is null or undefined, empty or too long, or has a character
 /// that no path has. Rows of such a key have their own names as ids, and are no duplicates.
 pub fn key_name(key: &PartitionKey) -> Option<String> {
-    let is_nothing = |component: &KeyComponent| matches!(component, KeyComponent::Undefined | KeyComponent::Null);
+    let is_nothing =
+        |component: &KeyComponent| matches!(component, KeyComponent::Undefined | KeyComponent::Null);
     if key.0.iter().any(is_nothing) {
         return None;
     }
@@ -64,7 +65,9 @@ impl Rank {
 
 /// The body under another id.
 pub fn renamed(body: RawDocument<'_>, id: &str) -> Result<Body, DocumentError> {
-    let Value::Object(mut members) = Value::from_document(body) else { unreachable!("a document is an object") };
+    let Value::Object(mut members) = Value::from_document(body) else {
+        unreachable!("a document is an object")
+    };
     if let Some((_, value)) = members.iter_mut().find(|(name, _)| name == "id") {
         *value = Value::String(id.to_owned());
     }
@@ -73,7 +76,9 @@ pub fn renamed(body: RawDocument<'_>, id: &str) -> Result<Body, DocumentError> {
 
 /// The body of a row of a unique index: its id is its name among the rows of its key, until it is stored.
 pub fn with_row_name(body: RawDocument<'_>, id: &str) -> Result<Body, DocumentError> {
-    let Value::Object(mut members) = Value::from_document(body) else { unreachable!("a document is an object") };
+    let Value::Object(mut members) = Value::from_document(body) else {
+        unreachable!("a document is an object")
+    };
     members.retain(|(name, _)| name != ROW_NAME);
     let place = members.iter().position(|(name, _)| name == ITEM_ID).map_or(members.len(), |place| place + 1);
     members.insert(place, (ROW_NAME.to_owned(), Value::String(id.to_owned())));
@@ -91,7 +96,10 @@ mod tests {
     #[test]
     fn keys_are_names_where_a_path_may_have_them() {
         assert_eq!(key_name(&string("ada@example.com")).as_deref(), Some("ada@example.com"));
-        assert_eq!(key_name(&PartitionKey::single(KeyComponent::double(5.0).expect("finite"))).as_deref(), Some("5"));
+        assert_eq!(
+            key_name(&PartitionKey::single(KeyComponent::double(5.0).expect("finite"))).as_deref(),
+            Some("5")
+        );
         assert_eq!(key_name(&PartitionKey::single(KeyComponent::Bool(true))).as_deref(), Some("true"));
         let pair = PartitionKey(vec![KeyComponent::String("a".into()), KeyComponent::String("b".into())]);
         assert_eq!(key_name(&pair).as_deref(), Some(r#"["a","b"]"#));
@@ -106,7 +114,10 @@ mod tests {
 
     #[test]
     fn names_change_and_bodies_stay() {
-        let body = shardlake_document::parse_item(br#"{"id":"h","_id":"7","_row":1,"a":[1.5,null]}"#, &Default::default());
+        let body = shardlake_document::parse_item(
+            br#"{"id":"h","_id":"7","_row":1,"a":[1.5,null]}"#,
+            &Default::default(),
+        );
         let body = with_row_name(body.expect("a body").raw(), "h").expect("a body");
         let text = |body: &Body| Value::from_document(body.raw()).to_json().expect("finite");
         assert_eq!(text(&body), r#"{"id":"h","_id":"7","_row":"h","a":[1.5,null]}"#);

@@ -209,10 +209,13 @@ impl At<'_> {
         let own = extract_partition_key(body.raw(), &self.shape.key_paths);
         let rank = Rank::of(body.raw()).filter(|rank| rank.row == row.id);
         let Some(rank) = rank.filter(|_| own.same(&row.key.partition_key)) else {
-            return Err(Error::bad_request("a row of a copy has another partition key or name than its body"));
+            return Err(Error::bad_request(
+                "a row of a copy has another partition key or name than its body",
+            ));
         };
         // Under its longest name.
-        let id = key_name(&row.key.partition_key).map_or_else(|| row.id.clone(), |name| duplicate_id(&name, &row.id));
+        let id = key_name(&row.key.partition_key)
+            .map_or_else(|| row.id.clone(), |name| duplicate_id(&name, &row.id));
         let longest = renamed(body.raw(), &id).map_err(|error| Error::bad_request(error.to_string()))?;
         prepare(longest, self.shape).await?;
         Ok((rank, body))
@@ -302,7 +305,8 @@ impl At<'_> {
             let after = match version {
                 None => None,
                 Some(Version { body, stamp }) => {
-                    let body = renamed(body.raw(), &id).map_err(|error| Error::bad_request(error.to_string()))?;
+                    let body =
+                        renamed(body.raw(), &id).map_err(|error| Error::bad_request(error.to_string()))?;
                     Some((stamp, prepare(body, self.shape).await?))
                 }
             };

@@ -49,7 +49,8 @@ async fn ids(container: &TestContainer, partition: &Partition) -> BTreeMap<(Stri
 
 async fn apply(container: &TestContainer, partition: &Partition, rows: Vec<CopyRow>) -> i64 {
     let batch = CopyBatch { copy: 7, rows };
-    let reply = partition.apply_unique(&container.shape, &container.command(0), &batch).await.expect("applied");
+    let reply =
+        partition.apply_unique(&container.shape, &container.command(0), &batch).await.expect("applied");
     assert!(reply.reply.refused.is_empty(), "{reply:?}");
     reply.duplicates
 }
@@ -69,7 +70,8 @@ async fn the_least_item_has_the_name_of_its_key() {
     let three = find(&[("ada", "ada", 2), ("ada", "ada~h2", 3), ("ada", "ada~h4", 1)]);
     assert_eq!(ids(&container, &partition).await, three);
     // Work that is repeated changes nothing.
-    let again = vec![row(&container, "ada", 5, 1), row(&container, "ada", 3, 2), row(&container, "ada", 7, 3)];
+    let again =
+        vec![row(&container, "ada", 5, 1), row(&container, "ada", 3, 2), row(&container, "ada", 7, 3)];
     assert_eq!(apply(&container, &partition, again).await, 0);
     assert_eq!(ids(&container, &partition).await, three);
     // The name passes on in the commit that takes the holder away.
