@@ -37,8 +37,8 @@ pub use shardlake_catalog::{
     SecondaryIndexState, SetPair,
 };
 pub use shardlake_copies::{
-    AtLeast, Difference, DifferenceKind, DuplicateRow, Duplicates, IndexReport, Refusal, Repair,
-    VerifyReport, VerifyState,
+    AtLeast, Difference, DifferenceKind, DuplicateRow, Duplicates, IndexReport, IndexVerification, Refusal,
+    Repair, VerifyState,
 };
 pub use shardlake_definitions::{
     GrantedChild, IndexOfSource, IndexSettingsChange, ResourceLink, ScriptWrite, SecondaryIndexView,

@@ -1,7 +1,7 @@
 //! Comparison of an index with its source: the order, and its report as JSON.
 
 use serde_json::{Value, json};
-use shardlake_account::{Difference, DifferenceKind, Repair, VerifyReport, VerifyState};
+use shardlake_account::{Difference, DifferenceKind, IndexVerification, Repair, VerifyState};
 use shardlake_model::{Error, ErrorKind, Result};
 
 use crate::pieces::written;
@@ -34,7 +34,7 @@ pub(crate) async fn serve(
     Ok(crate::ok(written(&document(&report))))
 }
 
-fn document(report: &VerifyReport) -> Value {
+fn document(report: &IndexVerification) -> Value {
     let (state, reason) = match &report.state {
         VerifyState::Running => ("running", None),
         VerifyState::Done => ("done", None),

@@ -54,7 +54,7 @@ use entries::{Entries, IndexEntry};
 pub use reads::{Awaited, READ_WAIT_MAX};
 pub use shardlake_change_log::AtLeast;
 pub use status::{IndexReport, REFUSALS_LISTED, Refusal};
-pub use verify::{DIFFERENCES_LISTED, Difference, DifferenceKind, Repair, VerifyReport, VerifyState};
+pub use verify::{DIFFERENCES_LISTED, Difference, DifferenceKind, IndexVerification, Repair, VerifyState};
 
 /// The indexes of an account. Cheap to clone; their tasks hold it weakly.
 #[derive(Debug, Clone)]

@@ -33,7 +33,7 @@ use crate::Copies;
 use crate::at_work::IndexAtWork;
 use crate::entries::IndexEntry;
 pub(crate) use report::Verification;
-pub use report::{DIFFERENCES_LISTED, Difference, DifferenceKind, VerifyReport, VerifyState};
+pub use report::{DIFFERENCES_LISTED, Difference, DifferenceKind, IndexVerification, VerifyState};
 
 /// What a verification does about differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub enum Repair {
 
 impl Copies {
     /// Begins to compare an index with its source, in the background. One comparison of an index runs at a time.
-    pub async fn verify(&self, database: &str, container: &str, repair: Repair) -> Result<VerifyReport> {
+    pub async fn verify(&self, database: &str, container: &str, repair: Repair) -> Result<IndexVerification> {
         let rid = self.rid_of(database, container)?;
         let entry = self.entry_of(rid)?;
         let record = self.router().live_catalog().definitions.secondary_indexes.get(&rid).cloned();
@@ -63,7 +63,7 @@ impl Copies {
                     "the index is being verified: wait for its end, then verify again",
                 ));
             }
-            let report = VerifyReport::begin(began, items);
+            let report = IndexVerification::begin(began, items);
             *slot = Some(report.clone());
             report
         };
@@ -77,7 +77,7 @@ impl Copies {
     }
 
     /// The last comparison of an index since the start of the server.
-    pub fn verification(&self, database: &str, container: &str) -> Result<Option<VerifyReport>> {
+    pub fn verification(&self, database: &str, container: &str) -> Result<Option<IndexVerification>> {
         let entry = self.entry_of(self.rid_of(database, container)?)?;
         let report = entry.verification.lock().expect("nothing panics under this lock").clone();
         Ok(report)

@@ -20,7 +20,7 @@ pub enum VerifyState {
 }
 
 #[derive(Debug, Clone)]
-pub struct VerifyReport {
+pub struct IndexVerification {
     pub state: VerifyState,
     pub began: Timestamp,
     pub ended: Option<Timestamp>,
@@ -63,11 +63,11 @@ pub struct Difference {
 }
 
 /// The last comparison of an index.
-pub(crate) type Verification = Mutex<Option<VerifyReport>>;
+pub(crate) type Verification = Mutex<Option<IndexVerification>>;
 
-impl VerifyReport {
-    pub(super) fn begin(began: Timestamp, items_at_first: u64) -> VerifyReport {
-        VerifyReport {
+impl IndexVerification {
+    pub(super) fn begin(began: Timestamp, items_at_first: u64) -> IndexVerification {
+        IndexVerification {
             state: VerifyState::Running,
             began,
             ended: None,
@@ -112,7 +112,7 @@ fn reason(error: &Error) -> String {
 }
 
 impl IndexEntry {
-    pub(super) fn change_verification(&self, change: impl FnOnce(&mut VerifyReport)) {
+    pub(super) fn change_verification(&self, change: impl FnOnce(&mut IndexVerification)) {
         let mut slot = self.verification.lock().expect("nothing panics under this lock");
         if let Some(report) = slot.as_mut() {
             change(report);

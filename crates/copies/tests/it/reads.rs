@@ -129,10 +129,13 @@ async fn storm(seed: u64, writes: u64) -> u64 {
             some_time(&random, 10).await;
         }
     };
-    let writers = (0..WRITERS).map(|number| async {
-        let found = writer(&store, (seed, number), writes).await;
-        left.set(left.get() - 1);
-        found
+    let writers = (0..WRITERS).map(|number| {
+        let (store, left) = (&store, &left);
+        async move {
+            let found = writer(store, (seed, number), writes).await;
+            left.set(left.get() - 1);
+            found
+        }
     });
     let (found, ()) = tokio::join!(join_all(writers.collect::<Vec<_>>()), motion);
     store.settled().await;

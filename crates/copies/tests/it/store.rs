@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use shardlake_account::{ContainerHandle, FeedScope, IndexReport, Repair, VerifyReport, VerifyState};
+use shardlake_account::{ContainerHandle, FeedScope, IndexReport, IndexVerification, Repair, VerifyState};
 use shardlake_model::{
     ContainerDefinition, IndexSettings, PartitionKeyDefinition, SecondaryIndexDefinition, Throughput,
 };
@@ -169,7 +169,7 @@ impl<'f> Store<'f> {
     }
 
     /// Compares an index with its source by the server's own means.
-    pub async fn verified(&self, index: &str, repair: Repair) -> VerifyReport {
+    pub async fn verified(&self, index: &str, repair: Repair) -> IndexVerification {
         let copies = self.fixture.account.copies();
         copies.verify("db", index, repair).await.expect("it follows its source");
         let mut last = None;
