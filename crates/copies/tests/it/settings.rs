@@ -53,6 +53,8 @@ async fn check_unique(store: &Store<'_>, seed: u64) {
     assert_eq!(duplicates, many as u64, "seed {seed}");
     let found = store.fixture.account.copies().duplicates("db", "by_k").await.expect("unique");
     assert_eq!((found.count, found.listed.len() as u64), (duplicates, duplicates.min(1000)), "seed {seed}");
+    // The task counts them when it begins to follow.
+    eventually("they are counted", async || store.report("by_k").await.duplicates.is_some()).await;
     assert_eq!(store.report("by_k").await.duplicates, Some(duplicates), "seed {seed}");
     store.verify("by_k", seed).await;
 }
