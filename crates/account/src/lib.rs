@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `account.rs` | opens and closes an account; its crates |
 //! | `expiry.rs` | removes documents that an index has expired |
+//! | `index_reads.rs` | reads of indexes that wait for writes of their source |
 //! | `verify.rs` | checks everything stored against itself |
 //!
 //! A front end resolves a container once per request and hands the [`ContainerHandle`] to the item
@@ -12,6 +13,7 @@
 
 mod account;
 mod expiry;
+mod index_reads;
 mod verify;
 
 pub use account::{
@@ -34,9 +36,13 @@ pub use shardlake_catalog::{
     ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SecondaryIndexRecord,
     SecondaryIndexState, SetPair,
 };
-pub use shardlake_copies::{IndexReport, Refusal};
+pub use shardlake_copies::{
+    AtLeast, Difference, DifferenceKind, DuplicateRow, Duplicates, IndexReport, IndexVerification, Refusal,
+    Repair, VerifyState,
+};
 pub use shardlake_definitions::{
-    GrantedChild, IndexOfSource, ResourceLink, ScriptWrite, SecondaryIndexView, stored_definitions,
+    GrantedChild, IndexOfSource, IndexSettingsChange, ResourceLink, ScriptWrite, SecondaryIndexView,
+    stored_definitions,
 };
 /// Parts of a patch, for front ends that make one themselves.
 pub use shardlake_document::{

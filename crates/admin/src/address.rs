@@ -232,6 +232,7 @@ mod tests {
         assert_eq!(of("/index/a/c/pause"), index("a", "c", CopyAction::Pause));
         assert_eq!(of("/index/a/c/resume"), index("a", "c", CopyAction::Resume));
         assert_eq!(of("/index/a/c/rebuild"), index("a", "c", CopyAction::Rebuild));
+        assert_eq!(of("/index/a/c/verify"), index("a", "c", CopyAction::Verify));
         for path in ["/", "/index", "/index/a", "/index/a/", "/rules/a", "/index/a/c/stop"] {
             let path = format!("/_shardlake/v1/copies{path}");
             assert!(Address::parse(&path, None).is_err(), "{path}");

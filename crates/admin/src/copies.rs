@@ -1,11 +1,12 @@
 //! Global secondary indexes as JSON: their states and lags, and the actions of an operator.
 
 use serde_json::{Value, json};
-use shardlake_account::{IndexReport, Refusal};
+use shardlake_account::{DuplicateRow, Duplicates, IndexReport, Refusal};
 use shardlake_model::Result;
 
 use crate::pieces::written;
 use crate::{OperatorCall, OperatorReply};
+use crate::{copy_settings, copy_verification as verify};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CopyTarget {
@@ -19,6 +20,8 @@ pub(crate) enum CopyAction {
     Pause,
     Resume,
     Rebuild,
+    Verify,
+    Duplicates,
 }
 
 impl CopyTarget {
@@ -30,6 +33,8 @@ impl CopyTarget {
             ["index", database, container, "pause"] => (database, container, CopyAction::Pause),
             ["index", database, container, "resume"] => (database, container, CopyAction::Resume),
             ["index", database, container, "rebuild"] => (database, container, CopyAction::Rebuild),
+            ["index", database, container, "duplicates"] => (database, container, CopyAction::Duplicates),
+            ["index", database, container, "verify"] => (database, container, CopyAction::Verify),
             _ => return Ok(None),
         };
         if database.is_empty() || container.is_empty() {
@@ -41,8 +46,11 @@ impl CopyTarget {
 }
 
 pub(crate) async fn serve(call: &OperatorCall<'_>, target: &CopyTarget) -> Result<OperatorReply> {
-    call.address.only_parameter("")?;
     let copies = call.account.copies();
+    if let CopyTarget::Index { database, container, action: CopyAction::Verify } = target {
+        return verify::serve(call, (database, container)).await;
+    }
+    call.address.only_parameter("")?;
     let CopyTarget::Index { database, container, action } = target else {
         if call.method != "GET" {
             return Err(crate::wrong_method(call));
@@ -52,12 +60,25 @@ pub(crate) async fn serve(call: &OperatorCall<'_>, target: &CopyTarget) -> Resul
     };
     match (action, call.method.as_str()) {
         (CopyAction::Show, "GET") => {}
+        (CopyAction::Show, "PATCH") => copy_settings::change(call, database, container).await?,
+        (CopyAction::Duplicates, "GET") => {
+            let found = copies.duplicates(database, container).await?;
+            return Ok(crate::ok(written(&duplicates(&found))));
+        }
         (CopyAction::Pause, "POST") => copies.pause(database, container).await?,
         (CopyAction::Resume, "POST") => copies.resume(database, container).await?,
         (CopyAction::Rebuild, "POST") => copies.rebuild(database, container).await?,
         _ => return Err(crate::wrong_method(call)),
     }
     Ok(crate::ok(written(&document(&copies.index(database, container).await?))))
+}
+
+fn duplicates(found: &Duplicates) -> Value {
+    let row = |row: &DuplicateRow| {
+        let key: Value = serde_json::from_str(&row.key).unwrap_or_default();
+        json!({ "partitionKey": key, "id": row.id, "_id": row.item })
+    };
+    json!({ "count": found.count, "duplicates": found.listed.iter().map(row).collect::<Vec<_>>() })
 }
 
 fn document(report: &IndexReport) -> Value {
@@ -86,7 +107,9 @@ fn document(report: &IndexReport) -> Value {
             "rowsWritten": report.written,
             "rowsDeleted": report.deleted,
             "refused": report.refused,
+            "duplicates": report.duplicates,
         },
+        "settings": report.settings,
         "refused": report.refusals.iter().map(refusal).collect::<Vec<_>>(),
         "lastError": error.map(|(words, at)| json!({ "message": words, "time": at.seconds() })),
         "places": report.places().iter().map(place).collect::<Vec<_>>(),

@@ -20,6 +20,8 @@
 //! | `PUT projections/{id}`, `DELETE projections/{id}` | create or replace one; delete it |
 //! | `GET copies`, `GET copies/index/{db}/{coll}` | global secondary indexes, and their progress |
 //! | `POST copies/index/{db}/{coll}/{pause, resume, rebuild}` | orders to one |
+//! | `PATCH copies/index/{db}/{coll}`, `GET copies/index/{db}/{coll}/duplicates` | change settings of one; rows beyond the first of their key |
+//! | `POST copies/index/{db}/{coll}/verify`, `GET` of the same | compare one with its source; the report |
 //! | `POST backups`, `GET backups/{id}/shards/{shard}/files/{file}/{offset}`, `DELETE backups/{id}` | keep a state, read it, drop it |
 //! | `GET analytics`, `GET dbs/{db}/colls/{coll}/analytics` | tables of columns that follow containers |
 //! | `PUT dbs/{db}/colls/{coll}/analytics`, `POST …/analytics/{pause, resume, rebuild, compact, verify}` | settings of one; orders |
@@ -39,6 +41,8 @@
 //! | `actions.rs` | the bodies of requests about partitions, and their execution |
 //! | `analytics.rs` | requests about analytical stores |
 //! | `sql.rs` | SQL over analytical tables |
+//! | `copy_settings.rs` | settings of global secondary indexes |
+//! | `copy_verification.rs` | comparisons of global secondary indexes |
 //! | `projections.rs`, `copies.rs`, `backups.rs` | requests about projections, about global secondary indexes, and about states that are copied to a backup |
 //!
 //! The operator's interface is not part of the protocol of the SDKs. Requests are signed with the
@@ -53,6 +57,8 @@ mod analytics;
 mod backups;
 mod client;
 mod copies;
+mod copy_settings;
+mod copy_verification;
 mod document;
 mod heat;
 mod key;

@@ -34,6 +34,8 @@ pub enum AdminOperation {
     PauseCopy,
     ResumeCopy,
     RebuildCopy,
+    VerifyCopy,
+    PutCopySettings,
     ReadProjections,
     PutProjection,
     DeleteProjection,
@@ -63,7 +65,7 @@ impl Address<'_> {
             Target::Log => AdminOperation::Log,
             Target::Diagnostics => AdminOperation::Diagnostics,
             Target::Projections(target) => of_projections(target, method),
-            Target::Copies(target) => of_copies(target),
+            Target::Copies(target) => of_copies(target, method),
             Target::Backups(target) => of_backups(target, method),
             Target::Keys(KeyTarget::All) => AdminOperation::ReadKeys,
             Target::Keys(KeyTarget::Rotate(_)) => AdminOperation::RotateKey,
@@ -92,12 +94,21 @@ fn of_projections(target: &ProjectionTarget, method: &Method) -> AdminOperation 
     }
 }
 
-fn of_copies(target: &CopyTarget) -> AdminOperation {
+fn of_copies(target: &CopyTarget, method: &Method) -> AdminOperation {
     match target {
-        CopyTarget::All | CopyTarget::Index { action: CopyAction::Show, .. } => AdminOperation::ReadCopies,
+        CopyTarget::Index { action: CopyAction::Show, .. } if method == Method::PATCH => {
+            AdminOperation::PutCopySettings
+        }
+        CopyTarget::All | CopyTarget::Index { action: CopyAction::Show | CopyAction::Duplicates, .. } => {
+            AdminOperation::ReadCopies
+        }
         CopyTarget::Index { action: CopyAction::Pause, .. } => AdminOperation::PauseCopy,
         CopyTarget::Index { action: CopyAction::Resume, .. } => AdminOperation::ResumeCopy,
         CopyTarget::Index { action: CopyAction::Rebuild, .. } => AdminOperation::RebuildCopy,
+        CopyTarget::Index { action: CopyAction::Verify, .. } if method == Method::GET => {
+            AdminOperation::ReadCopies
+        }
+        CopyTarget::Index { action: CopyAction::Verify, .. } => AdminOperation::VerifyCopy,
     }
 }
 

@@ -6,20 +6,11 @@
 
 use std::sync::Arc;
 
-use shardlake_change_log::{LogPart, LogPosition, has_reached};
-use shardlake_model::{ContainerRid, Error, ErrorKind, Result, SessionToken};
+use shardlake_change_log::{AtLeast, LogPart, LogPosition, has_reached};
+use shardlake_model::{ContainerRid, Result};
 use shardlake_router::ContainerEntry;
 
 use crate::{Analytics, TableState};
-
-/// The least that a table must have.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AtLeast {
-    /// Everything acknowledged so far.
-    Now,
-    /// Everything that a session has seen.
-    Session(SessionToken),
-}
 
 /// The position that a container's table has to reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,10 +41,7 @@ impl Analytics {
     /// commit is refused as reads refuse it.
     pub fn wanted(&self, database: &str, container: &str, at_least: &AtLeast) -> Result<Option<Wanted>> {
         let Some(entry) = self.named(database, container) else { return Ok(None) };
-        let position = match at_least {
-            AtLeast::Now => LogPosition::now(&entry),
-            AtLeast::Session(session) => position_of(&entry, session)?,
-        };
+        let position = at_least.position(&entry)?;
         Ok(Some(Wanted { container: entry.record.container.rid, position }))
     }
 
@@ -96,30 +84,4 @@ impl Analytics {
         let live = self.router().catalog().load_full();
         live.databases.get(database)?.containers.get(container).cloned()
     }
-}
-
-/// The position of a session. A token of an earlier container of the same name has none. A range that no partition was made of may be one
-/// of before a change of the partition key: everything acknowledged so far includes its writes.
-fn position_of(entry: &ContainerEntry, session: &SessionToken) -> Result<LogPosition> {
-    let version = entry.record.session_version;
-    let mut seen = Vec::new();
-    for partition in entry.map.iter() {
-        let after = partition.hosted().lsn_seen(session)?;
-        seen.push(LogPart { span: partition.epk_range().clone(), after });
-    }
-    let is_known = |range_id: u32| entry.map.iter().any(|partition| partition.hosted().is_of_range(range_id));
-    let mut others = session.entries.iter().filter(|seen| !is_known(seen.range_id));
-    if let Some(later) = others.clone().find(|seen| seen.version > version) {
-        return Err(Error::new(
-            ErrorKind::SessionNotAvailable,
-            format!(
-                "The read session is not available for the input session token: it names version {} of range {}, but '{}' has version {version}",
-                later.version,
-                later.range_id,
-                entry.alt_link()
-            ),
-        ));
-    }
-    let is_of_this = others.any(|seen| seen.version == version || seen.version < 0);
-    Ok(if is_of_this { LogPosition::now(entry) } else { LogPosition::new(seen) })
 }

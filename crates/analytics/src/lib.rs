@@ -36,13 +36,14 @@ use std::time::Duration;
 
 pub use shardlake_catalog::folder_of;
 use shardlake_catalog::{AnalyticalMode, AnalyticalRecord, AnalyticalSchema, AnalyticalSettings};
+pub use shardlake_change_log::AtLeast;
 use shardlake_definitions::{Resources, not_enabled};
 use shardlake_model::{ContainerRid, Result};
 use shardlake_router::{ContainerEntry, Serving};
 
 #[cfg(feature = "table")]
 pub use export::{Copied, Export, export};
-pub use freshness::{AtLeast, Freshness, Wanted};
+pub use freshness::{Freshness, Wanted};
 pub use report::{
     ColumnReport, ErrorReport, LagReport, OrderReport, PlaceReport, TableCounts, TableFigures, TableReport,
     TableState,

@@ -57,7 +57,7 @@ pub use records::{
     ContainerRecord, DroppedMark, EndedContainer, EndedForgotten, FORMER_RANGES_MAX, FormerRange,
     IndexGeneration, IndexRecord, Numbers, Placed, RangeRecord, RelocationKind, RelocationRecord,
 };
-pub use secondary_index::{IndexPhase, SecondaryIndexRecord, SecondaryIndexState};
+pub use secondary_index::{IndexPhase, RefusedRecord, SecondaryIndexRecord, SecondaryIndexState};
 pub use stored::{MEMBERSHIP, decode, encode, key, load, load_view, stamp_key};
 pub use table::{Changed, Table};
 pub use writer::{CatalogLock, Urgency, Writer};

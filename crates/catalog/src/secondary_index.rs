@@ -35,9 +35,23 @@ pub struct SecondaryIndexState {
     /// Rows that could not be written.
     #[serde(default)]
     pub failed_rows: u64,
+    /// The first of them, so that they are known after a restart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<RefusedRecord>,
     /// Reason of a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// An item, or a row, that could not be written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedRecord {
+    /// Its key in hexadecimal.
+    pub name: String,
+    /// Partition key of the item, or of the row, as JSON.
+    pub key: String,
+    pub id: String,
+    pub reason: String,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,7 +113,8 @@ mod tests {
     #[test]
     fn each_state_has_its_status() {
         let state = |phase, is_paused, failed_rows| {
-            SecondaryIndexState { phase, is_paused, failed_rows, reason: None }.status()
+            let state = SecondaryIndexState { phase, is_paused, failed_rows, ..Default::default() };
+            state.status()
         };
         assert_eq!(state(IndexPhase::Initializing, false, 0), "Initializing");
         assert_eq!(state(IndexPhase::BuildingAfterCreate, false, 0), "InitialBuildAfterCreate");

@@ -49,6 +49,51 @@ pub async fn lag(serving: &Serving, rid: ContainerRid, places: &[PlaceRecord]) -
     }
 }
 
+/// Time of the oldest change that a position lacks, in milliseconds since the Unix epoch; `None` where it lacks none. Parts that are
+/// read up to the last commit of their partition cost no look at the log.
+pub async fn oldest_missing_ms(entry: &ContainerEntry, position: &LogPosition) -> Result<Option<u64>> {
+    let mut oldest_ms: Option<u64> = None;
+    for part in position.parts() {
+        for (partition, span) in parts(entry, &part.span) {
+            if partition.durable_lsn() <= part.after {
+                continue;
+            }
+            let round = partition.hosted().partition().log_round_over_holes(&span, part.after).await;
+            let mut round = match round {
+                Ok(round) => round.in_pages_of(LAG_LOOK),
+                // Its successors have the same change.
+                Err(RoundError::Failed(error)) if error.kind() != ErrorKind::PartitionGone => {
+                    return Err(error);
+                }
+                Err(_) => continue,
+            };
+            loop {
+                let page = match round.next_page().await {
+                    Ok(Some(page)) => page,
+                    Err(error) if error.kind() != ErrorKind::PartitionGone => return Err(error),
+                    Ok(None) | Err(_) => break,
+                };
+                if let Some(first) = page.changes.first() {
+                    let first_ms = first.time.milliseconds();
+                    oldest_ms = Some(oldest_ms.map_or(first_ms, |oldest| oldest.min(first_ms)));
+                    break;
+                }
+            }
+        }
+    }
+    Ok(oldest_ms)
+}
+
+/// Whether every part of `wanted` is read up to its LSN. Looks at no log, so it may be false where only commits without changes are
+/// missing.
+pub fn has_reached_lsns(position: &LogPosition, wanted: &LogPosition) -> bool {
+    let is_read = |wanted: &LogPart| {
+        let parts = covering(position, &wanted.span);
+        parts.is_some_and(|parts| parts.iter().all(|part| part.after >= wanted.after))
+    };
+    wanted.parts().iter().filter(|part| part.after > 0).all(is_read)
+}
+
 /// Whether a follower at `position` has every change up to `wanted`. Commits that changed no item of a part may be missing in it. A part
 /// that the position lacks was never read.
 pub async fn has_reached(

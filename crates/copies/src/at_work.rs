@@ -6,13 +6,13 @@ use bytes::Bytes;
 use shardlake_catalog::SecondaryIndexRecord;
 use shardlake_change_log::LogFollower;
 use shardlake_document::partition_key_text;
-use shardlake_model::{PartitionKey, Result};
+use shardlake_model::{ErrorKind, IndexCharge, PartitionKey, Result};
 use shardlake_partition::{ContainerSchema, CopyRow, LogicalKey};
 use shardlake_router::{ContainerEntry, IndexRows, Serving};
 
 use crate::entries::IndexEntry;
 use crate::plan::Generation;
-use crate::send;
+use crate::send::{self, Sent, Target};
 use crate::status::Refusal;
 
 /// One step's surroundings.
@@ -50,8 +50,8 @@ impl Generation for IndexAtWork<'_> {
 }
 
 /// The name of a row among refusals; those of items are their keys.
-fn row_name(row: &CopyRow) -> Bytes {
-    Bytes::from(format!("row {}", row.id))
+pub(crate) fn row_name(id: &str) -> Bytes {
+    Bytes::from(format!("row {id}"))
 }
 
 impl IndexAtWork<'_> {
@@ -61,30 +61,59 @@ impl IndexAtWork<'_> {
         if rows.is_empty() {
             return Ok(());
         }
-        let (serving, index, copy) = (self.serving, self.entry.index, self.record.number);
+        let copy = self.record.number;
+        let settings = &self.record.settings;
+        let target = Target {
+            index: self.entry.index,
+            copy,
+            is_unique: settings.unique,
+            is_free: settings.charge == IndexCharge::None,
+        };
         let has_refusals = self.entry.status.live().refused() > 0;
-        let names = rows.iter().filter(|_| has_refusals).map(row_name).collect::<Vec<_>>();
-        let mut sent = send::apply(serving, index, copy, rows).await?;
+        let names = rows.iter().filter(|_| has_refusals).map(|row| row_name(&row.id)).collect::<Vec<_>>();
+        let mut sent = self.send(target, rows).await?;
         let refused = std::mem::take(&mut sent.refused);
         if !refused.is_empty() {
             let ends = refused.iter().map(|(row, _)| CopyRow { body: None, ..row.clone() }).collect();
-            let ended = send::apply(serving, index, copy, ends).await?;
-            sent.deleted += ended.deleted;
+            self.send(target, ends).await?;
         }
         let mut live = self.entry.status.live();
-        live.written += sent.written;
-        live.deleted += sent.deleted;
         names.into_iter().for_each(|name| live.note_item(name, None));
         for (row, reason) in refused {
             tracing::warn!(index = copy, row = row.id, reason, "a row of an index cannot be written");
-            let (name, key) = (row_name(&row), partition_key_text(&row.key.partition_key));
+            let (name, key) = (row_name(&row.id), partition_key_text(&row.key.partition_key));
             live.note_item(name, Some(Refusal { key, id: row.id, reason }));
         }
         Ok(())
     }
 
+    async fn send(&self, target: Target, rows: Vec<CopyRow>) -> Result<Sent> {
+        let mut sent = Sent::default();
+        let outcome = send::apply(self.serving, target, rows, &mut sent).await;
+        let mut live = self.entry.status.live();
+        live.written += sent.written;
+        live.deleted += sent.deleted;
+        live.duplicates = match &outcome {
+            // Whether the batch took place is not known: duplicates are counted anew. A batch that is over the budget did not.
+            Err(error) if error.kind() != ErrorKind::TooManyRequests => None,
+            _ => live.duplicates.map(|known| known.saturating_add_signed(sent.duplicates)),
+        };
+        outcome.map(|()| sent)
+    }
+
+    /// Notes the follower's position, and wakes the reads that wait for it.
     pub(crate) fn note_position(&self, follower: &LogFollower) {
-        self.entry.status.live().checkpoint.source = follower.position().records();
+        let position = follower.position();
+        {
+            let mut live = self.entry.status.live();
+            if live.followed.as_deref() == Some(position) {
+                return;
+            }
+            live.checkpoint.source = position.records();
+            live.followed = Some(Arc::new(position.clone()));
+            live.steps += 1;
+        }
+        self.entry.moved.notify_waiters();
     }
 
     pub(crate) fn schema(&self) -> &Arc<ContainerSchema> {

@@ -8,6 +8,7 @@ use shardlake_model::ContainerRid;
 use tokio::sync::Notify;
 
 use crate::status::Status;
+use crate::verify::Verification;
 
 /// An index in memory, through all changes of its record.
 #[derive(Debug)]
@@ -19,6 +20,10 @@ pub(crate) struct IndexEntry {
     pub status: Status,
     /// Wakes the task: the record has changed or ended.
     pub wake: Notify,
+    /// Wakes reads that wait: the position or the record has changed.
+    pub moved: Notify,
+    /// Its last comparison with the source.
+    pub verification: Verification,
 }
 
 #[derive(Debug, Default)]
@@ -32,6 +37,12 @@ struct InForce {
 }
 
 impl Entries {
+    /// The entry of an index, as far as it is in line with the catalog.
+    pub fn of(&self, index: ContainerRid) -> Option<Arc<IndexEntry>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entries.values().find(|entry| entry.index == index).cloned()
+    }
+
     /// The indexes of a catalog in the order of their numbers, and the new ones among them. Tasks are
     /// woken, since their records may have changed.
     pub fn in_line_with(&self, definitions: &Definitions) -> (Vec<Arc<IndexEntry>>, Vec<Arc<IndexEntry>>) {
@@ -53,14 +64,20 @@ impl Entries {
                     source: record.source,
                     status: Status::new(record, checkpoint),
                     wake: Notify::new(),
+                    moved: Notify::new(),
+                    verification: Verification::default(),
                 });
                 new.push(entry.clone());
                 entry
             });
             entry.wake.notify_one();
+            entry.moved.notify_waiters();
             known.entries.insert(record.number, entry);
         }
-        old.values().for_each(|gone| gone.wake.notify_one());
+        for ended in old.values() {
+            ended.wake.notify_one();
+            ended.moved.notify_waiters();
+        }
         known.version = version;
         (known.entries.values().cloned().collect(), new)
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use shardlake_change_log::{LogFollower, NextRound, PartRound};
 use shardlake_document::partition_key_text;
-use shardlake_model::{ErrorKind, Result};
-use shardlake_partition::{Image, Images, LogChange, RoundError, StoredItem, item_of_position};
+use shardlake_model::{ErrorKind, ExpiredRows, Result};
+use shardlake_partition::{ChangeKind, Image, Images, LogChange, RoundError, StoredItem, item_of_position};
 use shardlake_routing::KeyRange;
 
 use crate::at_work::IndexAtWork;
@@ -82,7 +82,9 @@ fn changes_of(at: &IndexAtWork<'_>, changes: &[LogChange]) -> Result<Vec<ItemCha
             }
             _ => None,
         };
-        let ended = change.ended.iter().filter(|ended| ended.copy == at.record.number);
+        // Rows of items whose time to live has ended may be wanted longer than their items.
+        let keeps = change.kind == ChangeKind::Expire && at.record.settings.expired == ExpiredRows::Keep;
+        let ended = change.ended.iter().filter(|ended| ended.copy == at.record.number && !keeps);
         let ended = ended.map(|ended| shardlake_router::EndedIndexRow::decode(&ended.row));
         let ended = ended.collect::<Result<_>>()?;
         found.push(ItemChange { lsn: change.lsn, logical, newest, ended });

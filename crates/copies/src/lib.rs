@@ -19,22 +19,28 @@
 //! | `sweep.rs` | the end of a rebuild: rows of earlier generations are deleted |
 //! | `at_work.rs` | the surroundings of a step, and applying rows |
 //! | `send.rs` | rows to the partitions that store them |
+//! | `duplicates.rs` | rows of a unique index beyond the first of their key |
 //! | `parts.rs` | which parts of the source's hash space are built |
 //! | `entries.rs`, `status.rs` | indexes in memory; their reports |
 //! | `saver.rs` | positions of all indexes, in one change of the catalog a second |
 //! | `runner.rs` | the task of an index |
+//! | `verify/` | comparison of an index with its definition over its source |
+//! | `reads.rs` | reads that wait until an index has writes of its source |
 
 mod at_work;
 mod build;
+mod duplicates;
 mod entries;
 mod follow;
 mod parts;
 mod plan;
+mod reads;
 mod runner;
 mod saver;
 mod send;
 mod status;
 mod sweep;
+mod verify;
 
 use std::sync::Arc;
 
@@ -43,8 +49,12 @@ use shardlake_change_log::lag;
 use shardlake_model::{ContainerRid, Error, ErrorKind, Result};
 use shardlake_router::Serving;
 
+pub use duplicates::{DUPLICATES_LISTED, DuplicateRow, Duplicates};
 use entries::{Entries, IndexEntry};
+pub use reads::{Awaited, READ_WAIT_MAX};
+pub use shardlake_change_log::AtLeast;
 pub use status::{IndexReport, REFUSALS_LISTED, Refusal};
+pub use verify::{DIFFERENCES_LISTED, Difference, DifferenceKind, IndexVerification, Repair, VerifyState};
 
 /// The indexes of an account. Cheap to clone; their tasks hold it weakly.
 #[derive(Debug, Clone)]
@@ -152,6 +162,7 @@ impl Copies {
             })?;
             record.state.phase = IndexPhase::BuildingAfterRestore;
             record.state.failed_rows = 0;
+            record.state.refused.clear();
             draft.checkpoints.remove(&record.number);
             draft.secondary_indexes.put(index, record);
             Ok(())

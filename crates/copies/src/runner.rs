@@ -11,6 +11,7 @@ use shardlake_router::IndexRows;
 
 use crate::at_work::IndexAtWork;
 use crate::build::{begin, build_chunk};
+use crate::duplicates::duplicates_of;
 use crate::entries::IndexEntry;
 use crate::follow::{Progress, follow};
 use crate::parts::gaps;
@@ -211,11 +212,12 @@ async fn finish_build(copies: &Copies, at: &IndexAtWork<'_>) -> Result<()> {
     }
     at.entry.status.live().checkpoint.target.clear();
     save(copies).await?;
-    let (generation, refused) = (at.record.generation, at.entry.status.live().refused());
+    let (generation, (refused, list)) = (at.record.generation, at.entry.status.live().stored_refusals());
     copies
         .edit(at.entry.index, move |record| {
             if record.generation == generation {
                 (record.state.phase, record.state.failed_rows) = (IndexPhase::Active, refused);
+                record.state.refused = list;
             }
         })
         .await
@@ -240,11 +242,20 @@ async fn follow_on(
             none.insert(LogFollower::open(at.record.source, position, Needs::EveryChange))
         }
     };
+    let is_counted = !at.record.settings.unique || at.entry.status.live().duplicates.is_some();
+    if !is_counted {
+        // Nothing else writes to the index meanwhile.
+        let duplicates = duplicates_of(at.serving, at.entry.index).await?;
+        at.entry.status.live().duplicates = Some(duplicates.count);
+    }
     let progress = follow(at, follower).await?;
     at.note_position(follower);
-    let refused = at.entry.status.live().refused();
-    if refused != at.record.state.failed_rows {
-        copies.edit(at.entry.index, move |record| record.state.failed_rows = refused).await?;
+    if at.entry.status.live().refused() != at.record.state.failed_rows {
+        let (refused, list) = at.entry.status.live().stored_refusals();
+        let note = move |record: &mut SecondaryIndexRecord| {
+            (record.state.failed_rows, record.state.refused) = (refused, list);
+        };
+        copies.edit(at.entry.index, note).await?;
     }
     Ok(match progress {
         Progress::Worked | Progress::Looked => Next::Again,

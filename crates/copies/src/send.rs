@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use futures::future::join_all;
-use shardlake_host::ApplyCopies;
+use shardlake_host::{ApplyCopies, ApplyUnique};
 use shardlake_model::{ContainerRid, PartitionUid, Priority, RequestContext, Result};
-use shardlake_partition::{CopyBatch, CopyRow};
+use shardlake_partition::{CopyBatch, CopyReply, CopyRow};
 use shardlake_router::{PartitionHandle, Serving, partition_of};
 
 /// Rows that were applied, and those that no repetition can write.
@@ -14,6 +14,17 @@ pub(crate) struct Sent {
     pub written: u64,
     pub deleted: u64,
     pub refused: Vec<(CopyRow, String)>,
+    /// How many more rows there are beyond the first of their key, of a unique index.
+    pub duplicates: i64,
+}
+
+/// The index that rows are of, and how they are applied.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target {
+    pub index: ContainerRid,
+    pub copy: u32,
+    pub is_unique: bool,
+    pub is_free: bool,
 }
 
 /// The request of a step. It pays, and gives way to others.
@@ -23,23 +34,24 @@ fn context(serving: &Serving) -> RequestContext {
 }
 
 /// Applies rows, and returns when all are durable. It waits for every answer, also after an error, so
-/// that nothing arrives later. To be polled to its end.
+/// that nothing arrives later. To be polled to its end. `sent` has what was applied, also after an error.
 pub(crate) async fn apply(
     serving: &Serving,
-    index: ContainerRid,
-    copy: u32,
+    target: Target,
     mut rows: Vec<CopyRow>,
-) -> Result<Sent> {
-    let (mut sent, context) = (Sent::default(), context(serving));
+    sent: &mut Sent,
+) -> Result<()> {
+    let context = context(serving);
     while !rows.is_empty() {
-        let mut routing = serving.routing_of(serving.entry_of_rid(index)?);
+        let mut routing = serving.routing_of(serving.entry_of_rid(target.index)?);
         let mut groups: BTreeMap<PartitionUid, (PartitionHandle, Vec<CopyRow>)> = BTreeMap::new();
         for row in std::mem::take(&mut rows) {
             let partition = partition_of(&routing.entry, &row.key);
             let group = groups.entry(partition.uid()).or_insert_with(|| (partition.clone(), Vec::new()));
             group.1.push(row);
         }
-        let groups = groups.into_values().map(|(partition, rows)| apply_all(partition, &context, copy, rows));
+        let groups =
+            groups.into_values().map(|(partition, rows)| apply_all(partition, &context, target, rows));
         let mut failed = None;
         for outcome in join_all(groups).await {
             let Group { applied, left, error } = outcome;
@@ -55,13 +67,14 @@ pub(crate) async fn apply(
             return Err(error);
         }
     }
-    Ok(sent)
+    Ok(())
 }
 
 impl Sent {
     fn add(&mut self, other: Sent) {
         self.written += other.written;
         self.deleted += other.deleted;
+        self.duplicates += other.duplicates;
         self.refused.extend(other.refused);
     }
 }
@@ -77,18 +90,18 @@ struct Group {
 async fn apply_all(
     partition: PartitionHandle,
     context: &RequestContext,
-    copy: u32,
+    target: Target,
     rows: Vec<CopyRow>,
 ) -> Group {
     let mut batches = batches_of(rows).into_iter();
     let mut applied = Sent::default();
     while let Some(rows) = batches.next() {
-        let command = ApplyCopies(CopyBatch { copy, rows });
-        match partition.send(context, &command).await {
-            Ok(reply) => {
+        let (rows, outcome) = apply_one(&partition, context, target, rows).await;
+        match outcome {
+            Ok((reply, duplicates)) => {
                 applied.written += u64::from(reply.written);
                 applied.deleted += u64::from(reply.deleted);
-                let rows = command.0.rows;
+                applied.duplicates += duplicates;
                 let refused = reply.refused.into_iter();
                 applied.refused.extend(
                     refused.filter_map(|refused| {
@@ -97,12 +110,34 @@ async fn apply_all(
                 );
             }
             Err(error) => {
-                let left = std::iter::once(command.0.rows).chain(batches).flatten().collect();
+                let left = std::iter::once(rows).chain(batches).flatten().collect();
                 return Group { applied, left, error: Some(error) };
             }
         }
     }
     Group { applied, left: Vec::new(), error: None }
+}
+
+/// Sends one batch. Returns its rows, and the answer with how many more duplicates there are.
+async fn apply_one(
+    partition: &PartitionHandle,
+    context: &RequestContext,
+    target: Target,
+    rows: Vec<CopyRow>,
+) -> (Vec<CopyRow>, Result<(CopyReply, i64)>) {
+    let (batch, is_free) = (CopyBatch { copy: target.copy, rows }, target.is_free);
+    match target.is_unique {
+        false => {
+            let command = ApplyCopies { batch, is_free };
+            let outcome = partition.send(context, &command).await;
+            (command.batch.rows, outcome.map(|reply| (reply, 0)))
+        }
+        true => {
+            let command = ApplyUnique { batch, is_free };
+            let outcome = partition.send(context, &command).await;
+            (command.batch.rows, outcome.map(|reply| (reply.reply, reply.duplicates)))
+        }
+    }
 }
 
 /// Rows in commits of their own.

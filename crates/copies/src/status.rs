@@ -1,15 +1,20 @@
 //! State of an index in memory, and its report.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use shardlake_catalog::{Checkpoint, PlaceRecord, SecondaryIndexRecord};
-use shardlake_change_log::Lag;
+use shardlake_catalog::{Checkpoint, PlaceRecord, RefusedRecord, SecondaryIndexRecord};
+use shardlake_change_log::{Lag, LogPosition};
+use shardlake_model::IndexSettings;
 use shardlake_stdx::Timestamp;
 
 /// Refused items that are listed; others are counted.
 pub const REFUSALS_LISTED: usize = 1000;
+
+/// Refusals that the catalog keeps for the time after a restart.
+const REFUSALS_STORED: usize = 100;
+const REFUSALS_STORED_BYTES: usize = 64 << 10;
 
 /// Shared by the task, the saver and all readers.
 #[derive(Debug)]
@@ -22,12 +27,20 @@ pub(crate) struct Live {
     /// LSN; `target` has the LSNs of the source where the build began.
     pub checkpoint: Checkpoint,
     pub saved: Checkpoint,
+    /// The position of its rounds, ready to be compared; `None` before the first.
+    pub followed: Option<Arc<LogPosition>>,
+    /// Rises with each step of the position.
+    pub steps: u64,
+    /// Time of the oldest change that it lacked after so many steps.
+    pub lacked: Option<(u64, u64)>,
     pub items_built: u64,
     pub written: u64,
     pub deleted: u64,
     /// An obstacle: the task tries again.
     pub waits: Option<String>,
     pub last_error: Option<(String, Timestamp)>,
+    /// Rows of a unique index beyond the first of their key; `None` until they are counted.
+    pub duplicates: Option<u64>,
     refusals: BTreeMap<Bytes, Refusal>,
     /// Refused items beyond the listed ones, as far as they are known.
     unlisted: u64,
@@ -43,11 +56,13 @@ pub struct Refusal {
 }
 
 impl Status {
-    /// Items that were refused before a restart are counted and not listed: a rebuild lists them.
+    /// Of items that were refused before a restart the stored ones are listed, and the others counted: a rebuild lists them.
     pub fn new(record: &SecondaryIndexRecord, checkpoint: Checkpoint) -> Status {
-        let (generation, unlisted) = (record.generation, record.state.failed_rows);
-        let saved = checkpoint.clone();
-        Status(Mutex::new(Live { generation, checkpoint, saved, unlisted, ..Live::default() }))
+        let stored = record.state.refused.iter().filter_map(known_refusal);
+        let refusals: BTreeMap<Bytes, Refusal> = stored.collect();
+        let unlisted = record.state.failed_rows.saturating_sub(refusals.len() as u64);
+        let (generation, saved) = (record.generation, checkpoint.clone());
+        Status(Mutex::new(Live { generation, checkpoint, saved, refusals, unlisted, ..Live::default() }))
     }
 
     pub fn live(&self) -> MutexGuard<'_, Live> {
@@ -81,6 +96,8 @@ impl Status {
             items_built: live.items_built,
             written: live.written,
             deleted: live.deleted,
+            duplicates: live.duplicates.filter(|_| record.settings.unique),
+            settings: record.settings.clone(),
             refused: live.refused(),
             refusals: live.refusals.values().cloned().collect(),
             last_error: live.last_error.clone(),
@@ -88,7 +105,29 @@ impl Status {
     }
 }
 
+/// A refusal that the catalog has.
+fn known_refusal(stored: &RefusedRecord) -> Option<(Bytes, Refusal)> {
+    let RefusedRecord { name, key, id, reason } = stored;
+    let byte = |place: usize| u8::from_str_radix(name.get(place..place + 2)?, 16).ok();
+    let name: Option<Vec<u8>> = (0..name.len()).step_by(2).map(byte).collect();
+    Some((name?.into(), Refusal { key: key.clone(), id: id.clone(), reason: reason.clone() }))
+}
+
 impl Live {
+    /// Number of refusals, and the first of them in the form of the catalog.
+    pub fn stored_refusals(&self) -> (u64, Vec<RefusedRecord>) {
+        let (mut list, mut size_bytes) = (Vec::new(), 0);
+        for (name, Refusal { key, id, reason }) in self.refusals.iter().take(REFUSALS_STORED) {
+            let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
+            size_bytes += name.len() + key.len() + id.len() + reason.len();
+            if size_bytes > REFUSALS_STORED_BYTES {
+                break;
+            }
+            list.push(RefusedRecord { name, key: key.clone(), id: id.clone(), reason: reason.clone() });
+        }
+        (self.refused(), list)
+    }
+
     /// Another generation begins from nothing.
     pub fn begin(&mut self, generation: u16) {
         *self = Live { generation, last_error: self.last_error.take(), ..Live::default() };
@@ -96,6 +135,11 @@ impl Live {
 
     pub fn refused(&self) -> u64 {
         self.refusals.len() as u64 + self.unlisted
+    }
+
+    /// Whether an item or a row is among the listed refusals.
+    pub fn is_refused(&self, name: &Bytes) -> bool {
+        self.refusals.contains_key(name)
     }
 
     /// Replaces the refusal of an item; `None`: all its rows can be written.
@@ -136,6 +180,9 @@ pub struct IndexReport {
     /// Rows written and deleted since the start of the server.
     pub written: u64,
     pub deleted: u64,
+    /// Rows beyond the first of their key, of a unique index, once they are counted.
+    pub duplicates: Option<u64>,
+    pub settings: IndexSettings,
     /// Items that have rows which cannot be written.
     pub refused: u64,
     /// At most [`REFUSALS_LISTED`] of them.

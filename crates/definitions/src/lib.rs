@@ -5,6 +5,7 @@
 //! | `databases.rs`, `containers.rs`, `offers.rs` | databases, containers and their throughput |
 //! | `analytical.rs` | analytical stores of containers, as policies and operators ask for them |
 //! | `secondary_indexes.rs` | global secondary indexes: rules of their creation and replacement; their state |
+//! | `index_settings.rs` | settings of a global secondary index that change while it is there |
 //! | `kept.rs` | data of a front end that is kept with them |
 //! | `logins.rs` | logins over a front end's own protocol |
 //! | `users.rs`, `permissions.rs` | users of a database; the grant of a permission, and whether it still holds |
@@ -16,6 +17,7 @@
 mod analytical;
 mod containers;
 mod databases;
+mod index_settings;
 mod kept;
 mod logins;
 mod offers;
@@ -33,6 +35,7 @@ use shardlake_script::Scripts;
 use shardlake_sql::Dialect;
 
 pub use analytical::not_enabled;
+pub use index_settings::IndexSettingsChange;
 pub use kept::{Keeping, Redefined};
 pub use permissions::{GrantedChild, ResourceLink};
 pub use scripts::ScriptWrite;

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use shardlake_catalog::{ContainerRecord, Definitions, SecondaryIndexRecord, SecondaryIndexState};
 use shardlake_model::{
     ConflictResolutionPolicy, Container, ContainerDefinition, ContainerRid, Error, ErrorKind, ExpiredRows,
-    INDEX_CHAIN_MAX, INDEXES_OF_SOURCE_MAX, INDEXES_OF_SOURCE_MAX_STRICT, IndexCharge, IndexReads,
-    IndexSettings, KeyPath, Result, SecondaryIndexDefinition, Throughput,
+    INDEX_CHAIN_MAX, INDEXES_OF_SOURCE_MAX, INDEXES_OF_SOURCE_MAX_STRICT, IndexSettings, KeyPath, Result,
+    SecondaryIndexDefinition, Throughput,
 };
+use shardlake_partition::ROW_NAME;
 use shardlake_router::{ContainerEntry, DatabaseEntry, LiveCatalog, NOT_ON_VIEWS};
 use shardlake_sql::{ComputedProperties, Derivation, DeriveSource, Dialect, GeometryKind, derive};
 use shardlake_stdx::{Random, Timestamp};
@@ -47,6 +48,7 @@ pub(crate) fn new_index_record(
     check_policies(definition)?;
     let derivation = derive(&index.definition, &source_form(source), dialect)?;
     check_key(definition, &derivation)?;
+    check_outputs(&index.shardlake, &derivation)?;
     assert!(draft.containers.contains(&source.record.container.rid), "an index has a source");
     Ok(SecondaryIndexRecord {
         number: draft.new_copy_number(),
@@ -148,29 +150,25 @@ fn check_room(draft: &Definitions, source: &ContainerEntry, dialect: Dialect) ->
     }
 }
 
-/// Refuses settings that nothing follows yet.
+/// Refuses a setting that nothing follows yet.
 fn check_settings(settings: &IndexSettings) -> Result<()> {
-    let IndexSettings { reads, expired, unique, charge, dead_letters } = settings;
-    let refused = |member: &str| {
-        Err(Error::unsupported(format!(
-            "the setting 'shardlake.{member}' of a global secondary index is not supported yet: leave it out; nothing was done"
-        )))
-    };
-    if *unique {
-        return refused("unique");
-    }
-    if *reads != IndexReads::Eventual {
-        return refused("reads");
-    }
-    if *expired != ExpiredRows::Delete {
-        return refused("expired");
-    }
-    if *charge != IndexCharge::Containers {
-        return refused("charge");
-    }
-    match dead_letters == &IndexSettings::default().dead_letters {
+    match settings.dead_letters == IndexSettings::default().dead_letters {
         true => Ok(()),
-        false => refused("deadLetters"),
+        false => Err(Error::unsupported(
+            "the setting 'shardlake.deadLetters' of a global secondary index is not supported yet: leave it out; nothing was done",
+        )),
+    }
+}
+
+/// Refuses an output that has the name of a row's own name.
+fn check_outputs(settings: &IndexSettings, derivation: &Derivation) -> Result<()> {
+    let has_name =
+        derivation.outputs().is_some_and(|outputs| outputs.iter().any(|output| output == ROW_NAME));
+    match settings.unique && has_name {
+        false => Ok(()),
+        true => Err(Error::bad_request(format!(
+            "the output '{ROW_NAME}' would hide the row's name, which a unique index has there: give it another name with AS"
+        ))),
     }
 }
 
@@ -341,20 +339,14 @@ mod tests {
     #[test]
     fn settings_that_nothing_follows_are_refused_by_name() {
         assert!(check_settings(&IndexSettings::default()).is_ok());
-        type Edit = fn(&mut IndexSettings);
-        let edits: [(&str, Edit); 5] = [
-            ("unique", |settings| settings.unique = true),
-            ("reads", |settings| settings.reads = IndexReads::CaughtUp),
-            ("expired", |settings| settings.expired = ExpiredRows::Keep),
-            ("charge", |settings| settings.charge = IndexCharge::None),
-            ("deadLetters", |settings| settings.dead_letters = "other".into()),
-        ];
-        for (member, edit) in edits {
-            let mut settings = IndexSettings::default();
-            edit(&mut settings);
-            let error = check_settings(&settings).expect_err(member);
-            assert!(error.message().contains(member), "{error}");
-        }
+        let settings = IndexSettings { dead_letters: "other".into(), ..IndexSettings::default() };
+        let error = check_settings(&settings).expect_err("another container");
+        assert!(error.message().contains("deadLetters"), "{error}");
+        let of = |text: &str| derive(text, &DeriveSource::default(), Dialect::Shardlake).expect("valid");
+        let unique = IndexSettings { unique: true, ..IndexSettings::default() };
+        assert!(check_outputs(&unique, &of("SELECT c.a, c._row FROM c")).is_err());
+        assert!(check_outputs(&unique, &of("SELECT * FROM c")).is_ok());
+        assert!(check_outputs(&IndexSettings::default(), &of("SELECT c._row FROM c")).is_ok());
     }
 
     #[test]

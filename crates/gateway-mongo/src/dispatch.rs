@@ -304,7 +304,7 @@ async fn run(
     let outcome = tokio::select! {
         biased;
         // A command that ends with its session reports the session, not its cursor.
-        outcome = (row.handler)(&call) => match (outcome, at_work.interruption()) {
+        outcome = answered(row, &call) => match (outcome, at_work.interruption()) {
             (Err(_), Some(why)) => Err(interrupted(why)),
             (outcome, _) => outcome,
         },
@@ -322,6 +322,11 @@ async fn run(
     let reply = outcome?;
     let code = if row.rules.is_write { first_write_error(&reply) } else { None };
     Ok((finish(row, &call, reply, concern_error), code))
+}
+
+async fn answered(row: &Command, call: &Call) -> Result<Reply> {
+    crate::data::index_reads::wait(call).await?;
+    (row.handler)(call).await
 }
 
 /// The code of the first statement that failed, of a command that succeeds all the same.

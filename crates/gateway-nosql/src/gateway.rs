@@ -42,9 +42,9 @@ use crate::router::{DISTRIBUTED_TRANSACTIONS, FeedOperation, Operation, Path, Re
 use crate::settings::{GatewaySettings, Scheme};
 use crate::slow_log::{Ended, SlowLog};
 use crate::{
-    account_document, batch, body, change_feed, conflicts, containers, databases, feed, items, offers,
-    operator_reply, partition_key_delete, permissions, pkranges, query, query_plan, script_execute, scripts,
-    secondary_index, session, triggers, unsupported, users,
+    account_document, batch, body, change_feed, conflicts, containers, databases, feed, index_reads, items,
+    offers, operator_reply, partition_key_delete, permissions, pkranges, query, query_plan, script_execute,
+    scripts, secondary_index, session, triggers, unsupported, users,
 };
 
 /// Where a request came in.
@@ -541,12 +541,21 @@ async fn in_container(call: &Call<'_>, operation: Operation) -> Result<Reply, Fa
     }
     let container = call.container_for_items()?;
     let mut outcome = match container.check_intended_rid(call.headers.intended_rid) {
+        Ok(()) if index_reads::is_read_of_index(call, operation, &container) => {
+            apart(read_of_index(call, operation, &container)).await
+        }
         Ok(()) => item_operation(call, operation, &container).await,
         Err(error) => Err(error),
     }
     .map_err(|error| call.mode.error_within(error));
     call.place(&mut outcome, &container);
     outcome.map_err(|error| Failure::within(error, &container))
+}
+
+async fn read_of_index(call: &Call<'_>, operation: Operation, container: &ContainerHandle) -> Result<Reply> {
+    index_reads::wait(call, container).await?;
+    let reply = item_operation(call, operation, container).await?;
+    Ok(index_reads::with_lag(call, reply, container).await)
 }
 
 async fn item_operation(call: &Call<'_>, operation: Operation, container: &ContainerHandle) -> Result<Reply> {

@@ -32,6 +32,7 @@ header_names! {
     EXPLANATION = "x-shardlake-explain";
     NOTE = "x-shardlake-note";
     COPY_STATE = "x-shardlake-copy-state";
+    COPY_LAG = "x-shardlake-copy-lag-ms";
     RESOURCE_QUOTA = "x-ms-resource-quota";
     RESOURCE_USAGE = "x-ms-resource-usage";
     INDEX_PROGRESS = "x-ms-documentdb-collection-index-transformation-progress";

@@ -45,6 +45,7 @@ pub(crate) struct RequestHeaders<'h> {
     pub if_modified_since: Option<&'h str>,
     pub feed_wait: Option<&'h str>,
     pub feed_previous: Option<&'h str>,
+    pub copies_at_least: Option<&'h str>,
     pub a_im: Option<&'h str>,
     pub feed_wire_format: Option<&'h str>,
     pub consistency: Option<&'h str>,
@@ -122,6 +123,7 @@ acted_on! { plain_slot, ACTED_ON, "" {
     "x-ms-indexing-directive" => indexing_directive: "`Default` and `Include` index by the policy; `Exclude` is 501, others 400";
     "x-shardlake-feed-wait-ms" => feed_wait: "an empty page of a change feed waits so long (ours)";
     "x-shardlake-feed-previous" => feed_previous: "`true`: an all-versions feed has the versions before replacements, too (ours)";
+    "x-shardlake-copies-at-least" => copies_at_least: "`now`, or session tokens of the source: a read of a global secondary index waits until it has those writes (ours)";
     "x-shardlake-fan-out" => fan_out: "the server merges a query over partitions (ours)";
     "x-shardlake-explain" => explain: "the answer explains a query (ours)";
 }}

@@ -48,6 +48,7 @@ mod gateway;
 mod header_names;
 mod header_text;
 mod headers;
+mod index_reads;
 mod item_headers;
 mod items;
 mod known_members;

@@ -32,6 +32,15 @@ pub const LOOKING_TIME_MAX: Duration = Duration::from_secs(5);
 pub const FEED_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Limit on waiting readers; further ones get an empty page at once.
 pub const FEED_WAITERS_MAX: usize = 4096;
+/// A read without a waiting place may be repeated after so long.
+const PLACE_RETRY_MS: u64 = 1000;
+
+/// One of the places of waiting readers, until it is dropped.
+#[derive(Debug)]
+pub struct WaitingPlace<'i> {
+    _permit: tokio::sync::SemaphorePermit<'i>,
+}
+
 /// A commit whose writer has disconnected wakes no reader: waiting readers check for such commits at this
 /// interval.
 pub const WAIT_SLICE: Duration = Duration::from_secs(1);
@@ -148,6 +157,17 @@ impl Items {
     /// further ones wait.
     pub fn stop_waiting(&self) {
         self.0.feed_waiters.close();
+    }
+
+    /// A place for a read that waits for derived data. Readers of change feeds have the same places.
+    pub fn waiting_place(&self) -> Result<WaitingPlace<'_>> {
+        let place = self.0.feed_waiters.try_acquire();
+        place.map(|permit| WaitingPlace { _permit: permit }).map_err(|_| {
+            let text = format!(
+                "{FEED_WAITERS_MAX} requests wait already, or the server is stopping: nothing was done, retry"
+            );
+            Error::new(ErrorKind::Unavailable, text).with_retry_after_ms(PLACE_RETRY_MS)
+        })
     }
 
     /// Whether the account is being closed: no reader waits for changes then.

@@ -37,7 +37,9 @@ use tokio::sync::Semaphore;
 use schema_cache::SchemaCache;
 
 pub use batch::{BulkOnError, key_of_another_partition};
-pub use change_feed::{ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedStart, any_changed};
+pub use change_feed::{
+    ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedStart, WaitingPlace, any_changed,
+};
 pub use change_feed_position::FeedPosition;
 pub use command::{
     ItemOperation, ItemRead, ItemWrite, KeyedOperation, Patch, ReadCommand, Triggers, WriteCommand,

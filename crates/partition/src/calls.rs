@@ -15,7 +15,7 @@ use crate::changes::items_round::ItemsRound;
 use crate::changes::reader::{self, ChangePage};
 use crate::changes::round::{Round, RoundError};
 use crate::commit::Writer;
-use crate::copies::{self, CopyBatch, CopyReply};
+use crate::copies::{self, CopyBatch, CopyReply, UniqueReply};
 use crate::delete_key;
 use crate::expire::{self, Sweep, SweepStep};
 use crate::feed::{self, FeedFilter, PageLimits, PartitionPage};
@@ -40,6 +40,16 @@ impl Partition {
         batch: &CopyBatch,
     ) -> Result<CopyReply> {
         copies::apply_copies(self.core(), shape, command, batch).await
+    }
+
+    /// As [`Partition::apply_copies`], for a unique index: one row of each key has the key's name.
+    pub async fn apply_unique(
+        &self,
+        shape: &Arc<ContainerSchema>,
+        command: &CommandContext,
+        batch: &CopyBatch,
+    ) -> Result<UniqueReply> {
+        copies::apply_unique(self.core(), shape, command, batch).await
     }
 
     /// One page, in the order epk, partition key, creation, of the items that are durable when it is read.

@@ -123,7 +123,10 @@ pub use change_sink::{Change, ChangeSink, JsonChanges, JsonChangesWithMetadata};
 pub use changes::items_round::{ItemRow, ItemsRound};
 pub use changes::reader::{ChangePage, PartitionPosition, position_of};
 pub use changes::round::{Image, Images, LogChange, Round, RoundError, RoundPage, RoundView};
-pub use copies::{CopyBatch, CopyReply, CopyRow, OtherSource, RefusedRow, RowStamp, logical_name};
+pub use copies::{
+    CopyBatch, CopyReply, CopyRow, OtherSource, ROW_NAME, Rank, RefusedRow, RowStamp, UniqueReply,
+    duplicate_id, key_name, logical_name, renamed, with_row_name,
+};
 pub use cpu_pool::{CpuPool, HEAVY_BYTES, Permit, offload};
 pub use deferred::Deferred;
 #[cfg(feature = "testing")]

@@ -14,7 +14,7 @@ use shardlake_model::{
     Result,
 };
 use shardlake_partition::{
-    ContainerSchema, EndedRow, EndedVersion, LogicalKey, Watch, extract_partition_key,
+    ContainerSchema, EndedRow, EndedVersion, LogicalKey, Watch, extract_partition_key, with_row_name,
 };
 use shardlake_sql::{Derivation, DeriveSource, DerivedRow, Dialect, derive};
 
@@ -28,6 +28,8 @@ pub struct IndexRows {
     key_definition: PartitionKeyDefinition,
     key_paths: Vec<KeyPath>,
     limits: Arc<Limits>,
+    /// Bodies have the row's own name, too: its id may be the name of its key.
+    is_unique: bool,
 }
 
 /// A row with its place in the index.
@@ -77,6 +79,7 @@ impl IndexRows {
             key_definition,
             key_paths,
             limits: source.limits.clone(),
+            is_unique: record.settings.unique,
         })
     }
 
@@ -87,7 +90,16 @@ impl IndexRows {
             Err(error) => return RowsOfItem { rows: Vec::new(), refused: vec![error.to_string()] },
         };
         let mut found = RowsOfItem::default();
-        for row in derived {
+        for mut row in derived {
+            if self.is_unique {
+                match with_row_name(row.body.raw(), &row.id) {
+                    Ok(body) => row.body = body,
+                    Err(error) => {
+                        found.refused.push(error.to_string());
+                        continue;
+                    }
+                }
+            }
             let key = extract_partition_key(row.body.raw(), &self.key_paths);
             match self.check_key(&key) {
                 Ok(()) => found.rows.push(KeyedRow { key: self.logical(key), row }),
@@ -95,6 +107,11 @@ impl IndexRows {
             }
         }
         found
+    }
+
+    /// Whether one row of each key has the key's name.
+    pub fn is_unique(&self) -> bool {
+        self.is_unique
     }
 
     /// The logical partition of a key.

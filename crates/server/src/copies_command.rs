@@ -8,6 +8,7 @@ use http::Method;
 use serde_json::{Value, json};
 use shardlake_admin::OperatorRequest;
 
+use crate::copies_settings::{self, Setting};
 use crate::data::{Address, DataClient, Request};
 use crate::number_text::thousands;
 use crate::operate::{Connection, ContainerName, aligned, members, number, print, text};
@@ -36,6 +37,10 @@ enum Order {
     Resume(One),
     /// Build an index anew from its source; it is readable meanwhile
     Rebuild(One),
+    /// Change settings of an index: reads, expired, charge
+    Set(Set),
+    /// Compare an index with its definition over its source, row by row, while clients write; fails where they differ
+    Verify(crate::copies_verification::Verify),
     /// Delete an index, its container included; its source stays as it is
     Delete(One),
 }
@@ -57,6 +62,24 @@ struct Status {
     /// Show it again every two seconds, until Ctrl-C
     #[arg(long)]
     watch: bool,
+    /// List the rows of a unique index beyond the first of their key
+    #[arg(long, conflicts_with = "watch")]
+    duplicates: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Args)]
+struct Set {
+    /// The index, as `shop/customerByEmail`
+    #[arg(value_name = "DB/COLL")]
+    name: ContainerName,
+    /// Settings such as reads=caughtUp, expired=keep, charge=none
+    #[arg(value_name = "NAME=VALUE", required = true)]
+    settings: Vec<Setting>,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -90,6 +113,9 @@ struct Create {
     /// The query that makes its rows, such as 'SELECT c.customerId, c.emailAddress FROM c'
     #[arg(long, value_name = "QUERY")]
     definition: String,
+    /// A setting of the index, such as unique=true or reads=caughtUp; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<Setting>,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -117,6 +143,12 @@ async fn carry_out(order: &Order) -> Result<(), String> {
         Order::Pause(one) => act(one, "pause").await,
         Order::Resume(one) => act(one, "resume").await,
         Order::Rebuild(one) => act(one, "rebuild").await,
+        Order::Set(set) => {
+            let report =
+                set.connection.client()?.send(&copies_settings::request(&set.name, &set.settings)).await?;
+            print(&shown(&report, set.json))
+        }
+        Order::Verify(verify) => crate::copies_verification::run(verify).await,
         Order::Delete(one) => {
             let (database, container) = one.name.names();
             // The data plane deletes any container: this command only indexes.
@@ -134,6 +166,10 @@ async fn carry_out(order: &Order) -> Result<(), String> {
 
 async fn show(status: &Status) -> Result<(), String> {
     let client = status.connection.client()?;
+    if status.duplicates {
+        let found = client.send(&request(Method::GET, &status.name, Some("duplicates"))).await?;
+        return print(&if status.json { found.to_string() } else { listed(&found) });
+    }
     loop {
         let report = client.send(&request(Method::GET, &status.name, None)).await?;
         print(&shown(&report, status.json))?;
@@ -157,10 +193,14 @@ async fn make(create: &Create) -> Result<(), String> {
     }
     let (database, container) = create.name.names();
     let kind = if create.partition_key.len() > 1 { "MultiHash" } else { "Hash" };
+    let mut index = json!({ "sourceCollectionId": create.source, "definition": create.definition });
+    if !create.set.is_empty() {
+        index["shardlake"] = Value::Object(copies_settings::members_of(&create.set));
+    }
     let definition = json!({
         "id": container,
         "partitionKey": { "paths": create.partition_key, "kind": kind, "version": 2 },
-        "globalSecondaryIndexDefinition": { "sourceCollectionId": create.source, "definition": create.definition },
+        "globalSecondaryIndexDefinition": index,
     });
     let request = Request::post(Address::containers(database), definition.to_string());
     let created = DataClient::new(create.connection.client()?).send(&request).await;
@@ -177,6 +217,20 @@ fn request(method: Method, name: &ContainerName, action: Option<&str>) -> Operat
 
 fn shown(report: &Value, is_json: bool) -> String {
     if is_json { report.to_string() } else { words(report) }
+}
+
+/// Rows beyond the first of their key.
+fn listed(found: &Value) -> String {
+    let mut out = format!("{} duplicates", thousands(number(&found["count"])));
+    for row in members(&found["duplicates"]) {
+        out.push_str(&format!(
+            "\n{} {} of item {}",
+            row["partitionKey"],
+            text(&row["id"]),
+            text(&row["_id"])
+        ));
+    }
+    out
 }
 
 fn table<'a>(reports: impl Iterator<Item = &'a Value>) -> String {
@@ -204,6 +258,9 @@ fn table<'a>(reports: impl Iterator<Item = &'a Value>) -> String {
 fn words(report: &Value) -> String {
     let mut out = table(std::iter::once(report));
     out.push_str(&format!("\n\n{}", text(&report["definition"])));
+    if let Some(duplicates) = report["counts"]["duplicates"].as_u64() {
+        out.push_str(&format!("\n\nunique, with {} duplicates", thousands(duplicates)));
+    }
     if let Some(reason) = report["reason"].as_str() {
         out.push_str(&format!("\n\n{}: {reason}", text(&report["status"])));
     }

@@ -15,6 +15,9 @@ pub fn write(page: &mut Page, reports: &[IndexReport]) {
         page.family(&table::COPY_ROWS_WRITTEN).push(labels, report.written);
         page.family(&table::COPY_ROWS_DELETED).push(labels, report.deleted);
         page.family(&table::COPY_REFUSED).push(labels, report.refused);
+        if let Some(duplicates) = report.duplicates {
+            page.family(&table::COPY_DUPLICATES).push(labels, duplicates);
+        }
         for known in SecondaryIndexState::STATUSES {
             page.family(&table::COPY_STATE).push(["index", &name, known], known == report.state);
         }

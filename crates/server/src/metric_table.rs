@@ -147,6 +147,8 @@ metrics! {
         "Rows that were deleted since the start";
     COPY_REFUSED: Gauge "shardlake_copy_refused" ("kind", "copy")
         "Items of the source that have rows which cannot be written";
+    COPY_DUPLICATES: Gauge "shardlake_copy_duplicates" ("kind", "copy")
+        "Rows beyond the first of their key, of a unique index";
     ANALYTICS_STATE: Gauge "shardlake_analytics_state" ("database", "container", "state")
         "1 for the state of a container's analytical table, 0 for the other states";
     ANALYTICS_LAG: Gauge "shardlake_analytics_lag" ["changes"] ("database", "container")

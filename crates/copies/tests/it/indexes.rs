@@ -148,6 +148,34 @@ async fn what_cannot_be_written_is_counted_and_named() {
 }
 
 #[tokio::test]
+async fn refused_items_are_known_after_a_restart() {
+    let engines: Vec<Arc<FaultEngine>> = (0..2).map(|_| Arc::new(FaultEngine::new())).collect();
+    let fixture = Fixture::over(over(&engines)).await;
+    let store = Store::new(&fixture, None, 100_000).await;
+    store.index("source", "by_k", "/k", "SELECT c.k FROM c").await;
+    store.put("p", "1", &"x".repeat(3000)).await;
+    store.put("p", "2", &"y".repeat(3000)).await;
+    eventually("they are refused", async || {
+        let live = fixture.account.router().live_catalog();
+        live.definitions.secondary_indexes.values().any(|record| record.state.failed_rows == 2)
+    })
+    .await;
+    let before = store.report("by_k").await.refusals;
+    let engines: Vec<_> = engines.iter().map(|engine| Arc::new(engine.crash(0))).collect();
+    drop(fixture);
+    let fixture = Fixture::over(over(&engines)).await;
+    let store = Store { fixture: &fixture };
+    let report = store.report("by_k").await;
+    assert_eq!((report.refused, &report.refusals), (2, &before));
+    // So an item that is mended does not count any more.
+    store.put("p", "1", "short").await;
+    eventually("one is left", async || store.report("by_k").await.refused == 1).await;
+    store.delete("p", "2").await.expect("deleted");
+    eventually("none is left", async || store.report("by_k").await.state == "Active").await;
+    store.check("source", "by_k").await;
+}
+
+#[tokio::test]
 async fn a_rebuild_deletes_rows_of_no_item() {
     let fixture = Fixture::new().await;
     let store = Store::new(&fixture, None, 100_000).await;
@@ -163,7 +191,7 @@ async fn a_rebuild_deletes_rows_of_no_item() {
     store.check("source", "by_k").await;
 }
 
-fn over(engines: &[Arc<FaultEngine>]) -> Vec<Shard> {
+pub fn over(engines: &[Arc<FaultEngine>]) -> Vec<Shard> {
     let options = ShardOptions { durability: Durability::Sync, ..ShardOptions::memory() };
     engines.iter().map(|engine| Shard::with_engine(engine.clone(), &options).expect("opens")).collect()
 }
@@ -235,6 +263,9 @@ async fn check_all(store: &Store<'_>, seed: u64) {
         true
     })
     .await;
+    for index in ["by_k", "filtered", "by_tag"] {
+        store.verify(index, seed).await;
+    }
 }
 
 async fn write(store: &Store<'_>, random: &Random) {
@@ -350,10 +381,11 @@ async fn crash_once(seed: u64) {
     }
     store.settled().await;
     store.check("source", "by_k").await;
+    store.verify("by_k", seed).await;
 }
 
 /// The seeds of a run: `SHARDLAKE_SEED` and as many as usual, or `SHARDLAKE_SEEDS` of them.
-fn seeds(usual: u64) -> std::ops::Range<u64> {
+pub fn seeds(usual: u64) -> std::ops::Range<u64> {
     let first = number_from_environment("SHARDLAKE_SEED").unwrap_or(0);
     first..first + number_from_environment("SHARDLAKE_SEEDS").unwrap_or(usual)
 }

@@ -1,6 +1,9 @@
 //! Global secondary indexes through an account in memory.
 
 mod indexes;
+mod reads;
+mod settings;
 mod store;
+mod verify;
 
 use shardlake_account_fixture as support;

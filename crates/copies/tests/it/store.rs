@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use shardlake_account::{ContainerHandle, FeedScope, IndexReport};
-use shardlake_model::{ContainerDefinition, PartitionKeyDefinition, SecondaryIndexDefinition, Throughput};
+use shardlake_account::{ContainerHandle, FeedScope, IndexReport, IndexVerification, Repair, VerifyState};
+use shardlake_model::{
+    ContainerDefinition, IndexSettings, PartitionKeyDefinition, SecondaryIndexDefinition, Throughput,
+};
 use shardlake_partition::{ItemRow, StoredItem, item_of_position};
 use shardlake_router::IndexRows;
 
@@ -30,14 +32,36 @@ impl<'f> Store<'f> {
 
     /// Creates an index of a container.
     pub async fn index(&self, source: &str, id: &str, key: &str, definition: &str) {
+        self.index_with(source, (id, key), definition, IndexSettings::default()).await;
+    }
+
+    pub async fn index_with(
+        &self,
+        source: &str,
+        name: (&str, &str),
+        definition: &str,
+        settings: IndexSettings,
+    ) {
+        self.small_index(source, name, definition, settings, 100_000).await;
+    }
+
+    /// An index with a throughput.
+    pub async fn small_index(
+        &self,
+        source: &str,
+        (id, key): (&str, &str),
+        definition: &str,
+        settings: IndexSettings,
+        throughput: u64,
+    ) {
         let index = SecondaryIndexDefinition {
             source_collection_id: source.to_owned(),
             source_collection_rid: None,
             definition: definition.to_owned(),
-            shardlake: Default::default(),
+            shardlake: settings,
         };
         let container = ContainerDefinition::new(id, PartitionKeyDefinition::hash(key));
-        let throughput = Some(Throughput::Manual(100_000));
+        let throughput = Some(Throughput::Manual(throughput));
         self.fixture
             .account
             .definitions()
@@ -142,6 +166,26 @@ impl<'f> Store<'f> {
             }
         }
         expected
+    }
+
+    /// Compares an index with its source by the server's own means.
+    pub async fn verified(&self, index: &str, repair: Repair) -> IndexVerification {
+        let copies = self.fixture.account.copies();
+        copies.verify("db", index, repair).await.expect("it follows its source");
+        let mut last = None;
+        eventually("the comparison ends", async || {
+            self.fixture.clock.advance(std::time::Duration::from_millis(10));
+            last = copies.verification("db", index).expect("an index");
+            last.as_ref().is_some_and(|report| report.state != VerifyState::Running)
+        })
+        .await;
+        last.expect("it was begun")
+    }
+
+    /// Expects no difference.
+    pub async fn verify(&self, index: &str, seed: u64) {
+        let report = self.verified(index, Repair::No).await;
+        assert_eq!((&report.state, report.differences), (&VerifyState::Done, 0), "seed {seed}: {report:#?}");
     }
 
     pub async fn check(&self, source: &str, index: &str) {

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `find.rs`, `aggregate.rs` | `find`, `count`, `distinct`; pipelines |
+//! | `index_reads.rs` | waiting for global secondary indexes |
 //! | `change_stream.rs` | `$changeStream` |
 //! | `explain.rs` | how a command would be answered |
 //! | `write.rs`, `modify.rs`, `bulk_write.rs` | `insert`, `update`, `delete`; `findAndModify`; `bulkWrite` |
@@ -30,6 +31,7 @@ mod config_database;
 mod explain;
 mod extension;
 mod find;
+pub mod index_reads;
 mod indexes;
 mod key_analysis;
 mod listing;

@@ -321,6 +321,46 @@ async fn an_index_takes_no_writes_at_either_door() {
     assert_eq!(error.kind(), shardlake_model::ErrorKind::Unsupported, "{error}");
 }
 
+#[tokio::test]
+async fn reads_of_an_index_wait_where_its_definition_asks_for_it() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    let (ctx, definitions) = (ctx(&server), server.account.definitions());
+    let definition = |id: &str| ContainerDefinition::new(id, PartitionKeyDefinition::hash("/k"));
+    definitions.create_database(&ctx, "d", None).await.expect("a database");
+    definitions.create_container(&ctx, "d", definition("source"), None).await.expect("a source");
+    let index = shardlake_model::SecondaryIndexDefinition {
+        source_collection_id: "source".into(),
+        source_collection_rid: None,
+        definition: "SELECT c.k, c.n FROM c".into(),
+        shardlake: shardlake_model::IndexSettings {
+            reads: shardlake_model::IndexReads::CaughtUp,
+            ..Default::default()
+        },
+    };
+    definitions.create_secondary_index(&ctx, "d", definition("index"), index, None).await.expect("an index");
+    for n in 0..30 {
+        client
+            .ok("d", of(&doc! { "insert": "source", "documents": [{ "_id": n, "k": n % 4, "n": n }] }))
+            .await;
+        let count = match n % 3 {
+            0 => {
+                first_batch(&client.ok("d", of(&doc! { "find": "index", "filter": { "n": n } })).await).len()
+            }
+            1 => {
+                let pipeline =
+                    doc! { "aggregate": "index", "pipeline": [{ "$match": { "n": n } }], "cursor": {} };
+                first_batch(&client.ok("d", of(&pipeline)).await).len()
+            }
+            _ => {
+                let counted = client.ok("d", of(&doc! { "count": "index", "query": { "n": n } })).await;
+                counted.value("n").to_i64_exact().expect("a number") as usize
+            }
+        };
+        assert_eq!(count, 1, "{n}");
+    }
+}
+
 /// The code of a failed command, or of its first failed write.
 fn code_of(answer: &shardlake_mql::Document) -> Option<i64> {
     let code = answer.value("code").to_i64_exact();

@@ -27,6 +27,7 @@ mod heat_map;
 mod hybrid_row;
 mod ids;
 mod index_metrics;
+mod index_reads;
 mod items;
 mod limits;
 mod metadata;

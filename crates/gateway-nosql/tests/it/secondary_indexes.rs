@@ -150,9 +150,9 @@ async fn impossible_indexes_are_refused() {
             "apiSpecificDefinition",
         ),
         (
-            json!({ "sourceCollectionId": "customer", "definition": EMAIL, "shardlake": { "unique": true } }),
+            json!({ "sourceCollectionId": "customer", "definition": EMAIL, "shardlake": { "deadLetters": "x" } }),
             501,
-            "shardlake.unique",
+            "shardlake.deadLetters",
         ),
         (
             json!({ "sourceCollectionId": "customer", "definition": EMAIL, "shardlake": { "other": 1 } }),

@@ -35,13 +35,11 @@ pub(crate) async fn apply_copies(
     command: &CommandContext,
     batch: &CopyBatch,
 ) -> Result<CopyReply> {
-    check_bounds(batch)?;
-    if batch.rows.iter().any(|row| !core.epk_range.contains(&row.key.epk)) {
-        return Err(Error::internal("a row of a copy was sent to another partition than its key's"));
-    }
+    check_batch(core, batch)?;
     let (rows, mut refused) = prepared(shape, batch).await?;
     let work = Arc::new(CopyRows { copy: batch.copy, rows });
-    let places = pass_gates(core, &work, command).await?;
+    let prefixes = work.rows.iter().map(|ready| keys::logical_prefix(core.uid, &ready.row.key));
+    let places = pass_gates(core, prefixes.collect(), command).await?;
     let task = Task {
         is_decided: false,
         shape,
@@ -65,6 +63,15 @@ pub(crate) async fn apply_copies(
     let meta = core.meta(outcome.charge_centi, lsn);
     let Applied { written, deleted, unchanged, .. } = outcome;
     Ok(CopyReply { written, deleted, unchanged, refused, meta })
+}
+
+/// Refuses a batch that is too large, or sent to another partition.
+pub(super) fn check_batch(core: &Core, batch: &CopyBatch) -> Result<()> {
+    check_bounds(batch)?;
+    match batch.rows.iter().all(|row| core.epk_range.contains(&row.key.epk)) {
+        true => Ok(()),
+        false => Err(Error::internal("a row of a copy was sent to another partition than its key's")),
+    }
 }
 
 fn check_bounds(batch: &CopyBatch) -> Result<()> {
@@ -134,15 +141,17 @@ fn prepare_row(shape: &ContainerSchema, row: &CopyRow, body: Vec<u8>) -> Result<
 }
 
 impl RefusedRow {
-    fn new(place: u32, error: &Error) -> RefusedRow {
+    pub(super) fn new(place: u32, error: &Error) -> RefusedRow {
         RefusedRow { place, kind: error.kind(), reason: error.message().to_owned() }
     }
 }
 
 /// Waits for scripts that keep logical partitions of the rows to themselves.
-async fn pass_gates(core: &Core, work: &CopyRows, command: &CommandContext) -> Result<Vec<Place>> {
-    let mut prefixes: Vec<_> =
-        work.rows.iter().map(|ready| keys::logical_prefix(core.uid, &ready.row.key)).collect();
+pub(super) async fn pass_gates(
+    core: &Core,
+    mut prefixes: Vec<Vec<u8>>,
+    command: &CommandContext,
+) -> Result<Vec<Place>> {
     // In the order of the keys, as all that pass several gates do.
     prefixes.dedup();
     debug_assert!(prefixes.is_sorted(), "rows are in the order of their keys");
@@ -160,6 +169,15 @@ async fn pass_gates(core: &Core, work: &CopyRows, command: &CommandContext) -> R
 struct CopyRows {
     copy: u32,
     rows: Vec<ReadyRow>,
+}
+
+/// Rows of a batch by their outcomes.
+#[derive(Debug, Default)]
+pub(super) struct RowsApplied {
+    pub written: u32,
+    pub deleted: u32,
+    pub unchanged: u32,
+    pub refused: Vec<RefusedRow>,
 }
 
 #[derive(Debug, Default)]
@@ -238,7 +256,7 @@ impl ReadyRow {
     }
 }
 
-fn other_source(id: &str) -> Error {
+pub(super) fn other_source(id: &str) -> Error {
     Error::new(
         ErrorKind::Conflict,
         format!("the row '{id}' is of another item of the source: delete the copy and create it anew"),

@@ -5,15 +5,24 @@
 //! | `stamp.rs` | the version of a row, by which a row never goes back |
 //! | `batch.rs` | rows to be written and ended, as data, and the answer |
 //! | `apply.rs` | one commit over many logical partitions |
+//! | `naming.rs` | names of the rows of a unique index |
+//! | `unique.rs` | one commit over rows of a unique index, whose keys' names pass on |
 
 mod apply;
 #[cfg(test)]
 mod apply_tests;
 mod batch;
+mod naming;
 mod stamp;
+mod unique;
+#[cfg(test)]
+mod unique_tests;
 #[cfg(test)]
 mod watch_tests;
 
 pub(crate) use apply::apply_copies;
 pub use batch::{CopyBatch, CopyReply, CopyRow, RefusedRow, logical_name};
+pub use naming::{ROW_NAME, Rank, duplicate_id, key_name, renamed, with_row_name};
 pub use stamp::{OtherSource, RowStamp};
+pub use unique::UniqueReply;
+pub(crate) use unique::apply_unique;

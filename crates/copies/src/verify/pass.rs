@@ -1,0 +1,301 @@
+//! One part of the source against the index.
+//!
+//! A part ends at four bytes of hash, as many as a stamp has, so that the part of each row is known by its stamp alone.
+
+use std::collections::HashMap;
+
+use shardlake_change_log::{LogPart, LogPosition};
+use shardlake_model::{Error, Result};
+use shardlake_partition::{
+    CopyBatch, ItemRow, LogicalKey, Rank, RowStamp, StoredItem, item_of_position, logical_name, renamed,
+};
+use shardlake_routing::{Epk, KeyRange};
+use shardlake_stdx::murmur3_128;
+use shardlake_storage::PacedWork;
+
+use super::check_same;
+use super::names::Names;
+use crate::at_work::IndexAtWork;
+
+/// Rows of one part: some 16 MB of names and digests.
+const ROWS_MAX: usize = 250_000;
+/// Items of one view.
+const CHUNK_ITEMS: usize = 64_000;
+/// Rows of one part that get a second look; the differences of others are counted without.
+const SUSPECTS_MAX: usize = 1_000;
+/// Bytes of a hash that a stamp has.
+const PREFIX: usize = 4;
+
+/// Name of a row: a hash of its partition key and its id.
+pub(super) type Name = (u64, u64);
+
+/// A row that the view of the source has.
+#[derive(Debug, Clone, Copy)]
+struct Expected {
+    digest: (u64, u64),
+    /// Of the item's version.
+    lsn: u64,
+    is_found: bool,
+}
+
+/// A row that no item of the view has.
+#[derive(Debug, Clone)]
+pub(super) struct Extra {
+    pub key: LogicalKey,
+    pub id: String,
+    pub stamp: RowStamp,
+}
+
+/// The rows of a part of the source, and what the index has instead.
+pub(super) struct Pass {
+    span: KeyRange,
+    parts: Vec<LogPart>,
+    expected: HashMap<Name, Expected>,
+    items: u64,
+    /// Rows that are missing or different, with the LSN of their items.
+    pub suspects: HashMap<Name, u64>,
+    pub extras: Vec<Extra>,
+    /// Suspects and extras beyond the bound.
+    pub uncounted: u64,
+}
+
+pub(super) fn name_of(key: &LogicalKey, id: &str) -> Name {
+    let mut bytes = logical_name(key);
+    bytes.extend_from_slice(id.as_bytes());
+    murmur3_128(&bytes)
+}
+
+impl Pass {
+    /// Reads items from the start of a span on, until memory is full.
+    pub async fn read(at: &IndexAtWork<'_>, span: &KeyRange, work: &mut PacedWork) -> Result<Pass> {
+        let mut pass = Pass {
+            span: KeyRange { min: span.min.clone(), max: span.min.clone() },
+            parts: Vec::new(),
+            expected: HashMap::new(),
+            items: 0,
+            suspects: HashMap::new(),
+            extras: Vec::new(),
+            uncounted: 0,
+        };
+        let mut routing = at.serving.routing_of(at.source.clone());
+        let (mut next, mut hashes) = (span.min.clone(), Vec::new());
+        while next < span.max && (pass.expected.len() < ROWS_MAX || cut(&next) <= span.min) {
+            check_same(at)?;
+            let rest = KeyRange { min: next.clone(), max: span.max.clone() };
+            let partition = {
+                let mut found = routing.entry.map.overlapping(&rest);
+                found.find(|partition| partition.epk_range().contains(&next)).cloned()
+            };
+            let partition =
+                partition.ok_or_else(|| Error::internal("a part of the hash space that no range has"))?;
+            let read = pass.read_chunk(at, partition.hosted().partition(), &rest, &mut hashes, work).await;
+            if routing.has_moved(&read).await? {
+                // What was read of the chunk is read again: names and digests are the same, or newer.
+                continue;
+            }
+            next = read?;
+        }
+        // All partitions of the part end where a stamp can show it.
+        let max = if next < span.max { cut(&next) } else { next };
+        hashes.retain(|(epk, _, _)| *epk >= max);
+        for (_, name, items) in hashes {
+            pass.expected.remove(&name);
+            pass.items -= items;
+        }
+        for part in &mut pass.parts {
+            if part.span.max > max {
+                part.span.max = max.clone();
+            }
+        }
+        pass.parts.retain(|part| !part.span.is_empty());
+        pass.span.max = max;
+        assert!(pass.span.max > pass.span.min, "each pass goes on");
+        at.entry.change_verification(|report| report.items += pass.items);
+        Ok(pass)
+    }
+
+    /// Reads one chunk of one partition. Returns where the next one begins. `hashes` gets the rows of the chunk's last hash prefix,
+    /// which the next pass may have to read again.
+    async fn read_chunk(
+        &mut self,
+        at: &IndexAtWork<'_>,
+        partition: &shardlake_partition::Partition,
+        span: &KeyRange,
+        hashes: &mut Vec<(Epk, Name, u64)>,
+        work: &mut PacedWork,
+    ) -> Result<Epk> {
+        let mut round = partition.items_round(span, CHUNK_ITEMS).await?;
+        while let Some(items) = round.next_page().await? {
+            for items in items.chunks(CopyBatch::ROWS_MAX) {
+                for ItemRow { key, record } in items {
+                    let (logical, _) = item_of_position(key)?;
+                    let item = StoredItem::decode(record.clone(), at.schema())?;
+                    if hashes.last().is_some_and(|(last, _, _)| cut(last) < cut(&logical.epk)) {
+                        hashes.clear();
+                    }
+                    let mut items = 1;
+                    for row in at.rows.rows_of(&item.view(), &logical.partition_key).rows {
+                        let name = name_of(&row.key, &row.row.id);
+                        let digest = murmur3_128(row.row.body.as_bytes());
+                        self.expected.insert(name, Expected { digest, lsn: item.lsn(), is_found: false });
+                        hashes.push((logical.epk.clone(), name, std::mem::take(&mut items)));
+                    }
+                    self.items += 1;
+                }
+                work.pause().await;
+                check_same(at)?;
+            }
+        }
+        let covered = round.covered().expect("the chunk is read to its end");
+        let next = covered.max.clone();
+        self.parts.push(LogPart { span: covered, after: round.upto() });
+        Ok(next)
+    }
+
+    /// The position that the index must have before it is compared.
+    pub fn position(&self) -> LogPosition {
+        LogPosition::new(self.parts.clone())
+    }
+
+    pub fn span(&self) -> &KeyRange {
+        &self.span
+    }
+
+    /// The part of the source that is left.
+    pub fn rest(&self) -> Option<KeyRange> {
+        let rest = KeyRange { min: self.span.max.clone(), max: KeyRange::full().max };
+        (rest.min < rest.max).then_some(rest)
+    }
+
+    /// Looks at every row of the index that may be of the part.
+    pub async fn compare(&mut self, at: &IndexAtWork<'_>, work: &mut PacedWork) -> Result<()> {
+        let mut rest = KeyRange::full();
+        let mut routing = at.serving.routing_of(at.serving.entry_of_rid(at.entry.index)?);
+        while rest.min < rest.max {
+            let partition = {
+                let mut found = routing.entry.map.overlapping(&rest);
+                found.find(|partition| partition.epk_range().contains(&rest.min)).cloned()
+            };
+            let partition =
+                partition.ok_or_else(|| Error::internal("a part of the hash space that no range has"))?;
+            let read = self.compare_chunk(at, partition.hosted().partition(), &rest, work).await;
+            if routing.has_moved(&read).await? {
+                continue;
+            }
+            rest.min = read?;
+        }
+        let missing = self.expected.iter().filter(|(_, expected)| !expected.is_found);
+        let missing: Vec<(Name, u64)> = missing.map(|(name, expected)| (*name, expected.lsn)).collect();
+        missing.into_iter().for_each(|(name, lsn)| self.suspect(name, lsn));
+        // Memory for the second look.
+        self.expected = HashMap::new();
+        Ok(())
+    }
+
+    async fn compare_chunk(
+        &mut self,
+        at: &IndexAtWork<'_>,
+        partition: &shardlake_partition::Partition,
+        span: &KeyRange,
+        work: &mut PacedWork,
+    ) -> Result<Epk> {
+        let index = at.serving.entry_of_rid(at.entry.index)?;
+        // One look at all names is enough.
+        let is_first = self.span.min == KeyRange::full().min;
+        let mut names = Names::default();
+        let mut round = partition.items_round(span, CHUNK_ITEMS).await?;
+        while let Some(rows) = round.next_page().await? {
+            for rows in rows.chunks(CopyBatch::ROWS_MAX) {
+                for ItemRow { key, record } in rows {
+                    let (key, id) = item_of_position(key)?;
+                    let row = StoredItem::decode(record.clone(), &index.shape)?;
+                    if is_first && at.rows.is_unique() {
+                        names.add(at, (&key, &id), &row);
+                    }
+                    self.compare_row((key, id), &row, at.rows.is_unique())?;
+                }
+                at.entry.change_verification(|report| report.rows += rows.len() as u64);
+                work.pause().await;
+                check_same(at)?;
+            }
+        }
+        names.end(at);
+        let covered = round.covered().expect("the chunk is read to its end");
+        Ok(covered.max)
+    }
+
+    fn compare_row(
+        &mut self,
+        (key, id): (LogicalKey, String),
+        row: &StoredItem,
+        is_unique: bool,
+    ) -> Result<()> {
+        let (id, digest) = match Rank::of(row.body()).filter(|_| is_unique) {
+            None => (id, murmur3_128(row.body().as_bytes())),
+            Some(rank) => {
+                // Its id is the name of its key, or not: `names.rs` looks at that.
+                let body =
+                    renamed(row.body(), &rank.row).map_err(|error| Error::internal(error.to_string()))?;
+                (rank.row, murmur3_128(body.as_bytes()))
+            }
+        };
+        let name = name_of(&key, &id);
+        let stamp = RowStamp::of_etag(row.etag());
+        if let Some(expected) = self.expected.get_mut(&name) {
+            expected.is_found = true;
+            let lsn = expected.lsn;
+            if expected.digest != digest {
+                self.suspect(name, lsn);
+            }
+            return Ok(());
+        }
+        if !self.has(stamp.source) || self.after(stamp.source).is_none_or(|after| stamp.lsn > after) {
+            return Ok(());
+        }
+        match self.extras.len() < SUSPECTS_MAX {
+            true => self.extras.push(Extra { key, id, stamp }),
+            false => self.uncounted += 1,
+        }
+        Ok(())
+    }
+
+    fn suspect(&mut self, name: Name, lsn: u64) {
+        match self.suspects.len() < SUSPECTS_MAX {
+            true => drop(self.suspects.insert(name, lsn)),
+            false => self.uncounted += 1,
+        }
+    }
+
+    /// Whether a row of this part of the hash space is of the pass.
+    fn has(&self, source: [u8; PREFIX]) -> bool {
+        prefix_of(&self.span.min) <= source && (source < prefix_of(&self.span.max) || self.is_last())
+    }
+
+    fn is_last(&self) -> bool {
+        self.span.max == KeyRange::full().max
+    }
+
+    /// The least LSN up to which a part of the hash space was read.
+    fn after(&self, source: [u8; PREFIX]) -> Option<u64> {
+        let of = |part: &&LogPart| {
+            // The last hash of a part may begin with the same bytes as its bound.
+            prefix_of(&part.span.min) <= source && source <= prefix_of(&part.span.max)
+        };
+        self.parts.iter().filter(of).map(|part| part.after).min()
+    }
+}
+
+fn prefix_of(bound: &Epk) -> [u8; PREFIX] {
+    let mut prefix = [0; PREFIX];
+    prefix.iter_mut().zip(&bound.0).for_each(|(to, byte)| *to = *byte);
+    prefix
+}
+
+/// The least bound with the same first bytes.
+fn cut(bound: &Epk) -> Epk {
+    let mut bytes = prefix_of(bound).to_vec();
+    while bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    Epk(bytes)
+}
