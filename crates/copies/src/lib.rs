@@ -16,6 +16,7 @@
 //! | `plan.rs` | the steps of a page of the log, as data |
 //! | `build.rs` | the first rows: chunks of the source, each of one view |
 //! | `follow.rs` | rounds: pages of the log |
+//! | `groups/` | indexes whose rows are aggregates of groups |
 //! | `sweep.rs` | the end of a rebuild: rows of earlier generations are deleted |
 //! | `at_work.rs` | the surroundings of a step, and applying rows |
 //! | `send.rs` | rows to the partitions that store them |
@@ -28,6 +29,7 @@ mod at_work;
 mod build;
 mod entries;
 mod follow;
+mod groups;
 mod parts;
 mod plan;
 mod runner;

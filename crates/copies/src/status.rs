@@ -11,6 +11,9 @@ use shardlake_stdx::Timestamp;
 /// Refused items that are listed; others are counted.
 pub const REFUSALS_LISTED: usize = 1000;
 
+/// The names of rows among refusals begin with it; those of items are their keys.
+pub(crate) const ROW_NAME: &[u8] = b"row ";
+
 /// Shared by the task, the saver and all readers.
 #[derive(Debug)]
 pub(crate) struct Status(Mutex<Live>);
@@ -96,6 +99,12 @@ impl Live {
 
     pub fn refused(&self) -> u64 {
         self.refusals.len() as u64 + self.unlisted
+    }
+
+    /// Whether a row may be missing because it cannot be written.
+    pub fn has_refused_rows(&self) -> bool {
+        let first = self.refusals.range(Bytes::from_static(ROW_NAME)..).next();
+        self.unlisted > 0 || first.is_some_and(|(name, _)| name.starts_with(ROW_NAME))
     }
 
     /// Replaces the refusal of an item; `None`: all its rows can be written.
