@@ -30,6 +30,8 @@ enum Bug {
 enum Act {
     /// One commit: items, each with its new group and number, or deleted.
     Commit(BTreeMap<u8, Option<(u8, i64)>>),
+    /// One commit that deletes all items with a number below.
+    Purge(i64),
     /// A round up to the last commit, which stops after so many rows.
     Round(Option<u8>),
 }
@@ -39,7 +41,8 @@ fn act() -> impl Strategy<Value = Act> {
     let number = prop_oneof![1 => -20..20i64, 1 => 0..2i64];
     let one = prop::option::weighted(0.7, (0..3u8, number));
     prop_oneof![
-        3 => prop::collection::btree_map(0..14u8, one, 1..6).prop_map(Act::Commit),
+        3 => prop::collection::btree_map(0..40u8, one, 1..20).prop_map(Act::Commit),
+        1 => (-15..20i64).prop_map(Act::Purge),
         2 => prop::option::weighted(0.6, 0..4u8).prop_map(Act::Round),
     ]
 }
@@ -175,6 +178,11 @@ impl Model {
         for act in acts {
             match act {
                 Act::Commit(writes) => self.commit(writes),
+                Act::Purge(limit) => {
+                    let gone = self.items.iter().filter(|(_, (_, number))| number < limit);
+                    let gone = gone.map(|(item, _)| (*item, None)).collect();
+                    self.commit(&gone);
+                }
                 Act::Round(stops) => self.round(*stops),
             }
         }
