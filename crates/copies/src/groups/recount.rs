@@ -20,12 +20,19 @@ pub(super) const GROUPS_MAX: usize = 1 << 15;
 
 /// Groups to be counted anew, by logical partitions of the source.
 #[derive(Debug, Default)]
-pub(super) struct Wanted(BTreeMap<Vec<u8>, (Arc<LogicalKey>, Vec<(String, LogicalKey)>)>);
+pub(super) struct Wanted(BTreeMap<Vec<u8>, WantedOfSource>);
+
+#[derive(Debug)]
+struct WantedOfSource {
+    source: Arc<LogicalKey>,
+    /// Ids and places of rows.
+    groups: Vec<(String, LogicalKey)>,
+}
 
 impl Wanted {
     pub fn add(&mut self, id: String, place: LogicalKey, source: &Arc<LogicalKey>) {
-        let of_source = || (source.clone(), Vec::new());
-        self.0.entry(logical_name(source)).or_insert_with(of_source).1.push((id, place));
+        let of_source = || WantedOfSource { source: source.clone(), groups: Vec::new() };
+        self.0.entry(logical_name(source)).or_insert_with(of_source).groups.push((id, place));
     }
 }
 
@@ -43,7 +50,7 @@ pub(super) async fn recount(
     wanted: Wanted,
 ) -> Result<ControlFlow<()>> {
     let mut work = Shard::paced_work(at.serving.shards(), 1);
-    for (source, groups) in wanted.0.into_values() {
+    for WantedOfSource { source, groups } in wanted.0.into_values() {
         let mut groups = groups.into_iter().peekable();
         while groups.peek().is_some() {
             let begin = |(id, place)| {
