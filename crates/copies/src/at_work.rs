@@ -6,14 +6,14 @@ use bytes::Bytes;
 use shardlake_catalog::SecondaryIndexRecord;
 use shardlake_change_log::LogFollower;
 use shardlake_document::partition_key_text;
-use shardlake_model::{ErrorKind, IndexCharge, PartitionKey, Result};
+use shardlake_model::{Error, ErrorKind, IndexCharge, PartitionKey, Result};
 use shardlake_partition::{ContainerSchema, CopyRow, LogicalKey};
 use shardlake_router::{ContainerEntry, IndexRows, Serving};
 
 use crate::entries::IndexEntry;
 use crate::plan::Generation;
 use crate::send::{self, Sent, Target};
-use crate::status::Refusal;
+use crate::status::{ROW_NAME, Refusal};
 
 /// One step's surroundings.
 pub(crate) struct IndexAtWork<'a> {
@@ -39,6 +39,11 @@ impl IndexAtWork<'_> {
     }
 }
 
+/// A chunk of a build that is begun again when the index continues.
+pub(crate) fn interrupted() -> Error {
+    Error::new(ErrorKind::Unavailable, "the build of the index was interrupted: it continues later")
+}
+
 impl Generation for IndexAtWork<'_> {
     fn generation(&self) -> u16 {
         self.record.generation
@@ -49,12 +54,12 @@ impl Generation for IndexAtWork<'_> {
     }
 }
 
-/// The name of a row among refusals; those of items are their keys.
-pub(crate) fn row_name(id: &str) -> Bytes {
-    Bytes::from(format!("row {id}"))
-}
-
 impl IndexAtWork<'_> {
+    /// The name of a row among refusals.
+    pub(crate) fn row_name(id: &str) -> Bytes {
+        Bytes::from([ROW_NAME, id.as_bytes()].concat())
+    }
+
     /// Applies rows. A row that cannot be written takes an older one with its name along: the index lacks
     /// it then, and shows no former version of it.
     pub(crate) async fn apply(&self, rows: Vec<CopyRow>) -> Result<()> {
@@ -70,7 +75,8 @@ impl IndexAtWork<'_> {
             is_free: settings.charge == IndexCharge::None,
         };
         let has_refusals = self.entry.status.live().refused() > 0;
-        let names = rows.iter().filter(|_| has_refusals).map(|row| row_name(&row.id)).collect::<Vec<_>>();
+        let names =
+            rows.iter().filter(|_| has_refusals).map(|row| Self::row_name(&row.id)).collect::<Vec<_>>();
         let mut sent = self.send(target, rows).await?;
         let refused = std::mem::take(&mut sent.refused);
         if !refused.is_empty() {
@@ -81,7 +87,7 @@ impl IndexAtWork<'_> {
         names.into_iter().for_each(|name| live.note_item(name, None));
         for (row, reason) in refused {
             tracing::warn!(index = copy, row = row.id, reason, "a row of an index cannot be written");
-            let (name, key) = (row_name(&row.id), partition_key_text(&row.key.partition_key));
+            let (name, key) = (Self::row_name(&row.id), partition_key_text(&row.key.partition_key));
             live.note_item(name, Some(Refusal { key, id: row.id, reason }));
         }
         Ok(())

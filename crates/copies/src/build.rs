@@ -10,11 +10,12 @@
 use shardlake_catalog::PlaceRecord;
 use shardlake_change_log::LogPosition;
 use shardlake_document::partition_key_text;
-use shardlake_model::{ErrorKind, Result};
-use shardlake_partition::{CopyBatch, ItemRow, RowStamp, StoredItem, item_of_position};
+use shardlake_model::Result;
+use shardlake_partition::{CopyBatch, ItemRow, ItemsRound, RowStamp, StoredItem, item_of_position};
 use shardlake_storage::Shard;
 
-use crate::at_work::IndexAtWork;
+use crate::at_work::{IndexAtWork, interrupted};
+use crate::groups;
 use crate::parts::{gaps, within};
 use crate::plan::row_of;
 use crate::status::Refusal;
@@ -45,15 +46,9 @@ pub(crate) async fn build_chunk(at: &IndexAtWork<'_>, is_fresh: bool) -> Result<
     let partition = partition.hosted().partition();
     partition.follow_watch(at.schema()).await?;
     let mut round = partition.items_round(&span, CHUNK_ITEMS).await?;
-    let mut work = Shard::paced_work(at.serving.shards(), 1);
-    while let Some(items) = round.next_page().await? {
-        for items in items.chunks(CopyBatch::ROWS_MAX) {
-            write(at, items).await?;
-            work.pause().await;
-            if at.is_interrupted() {
-                return Err(interrupted());
-            }
-        }
+    match at.rows.is_grouped() {
+        true => groups::write_chunk(at, &mut round).await?,
+        false => write_chunk(at, &mut round).await?,
     }
     let covered = round.covered().expect("the chunk is read to its end");
     let parts = match is_fresh {
@@ -64,12 +59,18 @@ pub(crate) async fn build_chunk(at: &IndexAtWork<'_>, is_fresh: bool) -> Result<
     Ok(true)
 }
 
-/// The chunk is begun again when the index continues.
-fn interrupted() -> shardlake_model::Error {
-    shardlake_model::Error::new(
-        ErrorKind::Unavailable,
-        "the build of the index was interrupted: it continues later",
-    )
+async fn write_chunk(at: &IndexAtWork<'_>, round: &mut ItemsRound) -> Result<()> {
+    let mut work = Shard::paced_work(at.serving.shards(), 1);
+    while let Some(items) = round.next_page().await? {
+        for items in items.chunks(CopyBatch::ROWS_MAX) {
+            write(at, items).await?;
+            work.pause().await;
+            if at.is_interrupted() {
+                return Err(interrupted());
+            }
+        }
+    }
+    Ok(())
 }
 
 async fn write(at: &IndexAtWork<'_>, items: &[ItemRow]) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Rounds: pages of the source's log, applied to the index one after the other.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow::{self, Break, Continue};
 
 use shardlake_change_log::{LogFollower, NextRound, PartRound};
 use shardlake_document::partition_key_text;
@@ -13,7 +14,7 @@ use crate::plan::{ItemChange, Step, steps};
 use crate::status::Refusal;
 
 /// Operations of one page.
-const PAGE_OPERATIONS: usize = 256;
+pub(crate) const PAGE_OPERATIONS: usize = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
@@ -26,17 +27,28 @@ pub(crate) enum Progress {
     Hole,
 }
 
-/// Applies one round of one part.
-pub(crate) async fn follow(at: &IndexAtWork<'_>, follower: &mut LogFollower) -> Result<Progress> {
-    let PartRound { span, round } = match follower.next_round(at.serving).await {
-        Ok(NextRound::Round(round)) => *round,
-        Ok(NextRound::Nothing) => return Ok(Progress::Looked),
+/// The next round; breaks where there is none.
+pub(crate) async fn next_round(
+    at: &IndexAtWork<'_>,
+    follower: &mut LogFollower,
+) -> Result<ControlFlow<Progress, PartRound>> {
+    match follower.next_round(at.serving).await {
+        Ok(NextRound::Round(round)) => Ok(Continue(*round)),
+        Ok(NextRound::Nothing) => Ok(Break(Progress::Looked)),
         Ok(NextRound::End) => {
             follower.look_again(at.serving);
-            return Ok(Progress::Idle);
+            Ok(Break(Progress::Idle))
         }
-        Err(RoundError::Failed(error)) => return Err(error),
-        Err(RoundError::Hole { .. } | RoundError::Ahead { .. }) => return Ok(Progress::Hole),
+        Err(RoundError::Failed(error)) => Err(error),
+        Err(RoundError::Hole { .. } | RoundError::Ahead { .. }) => Ok(Break(Progress::Hole)),
+    }
+}
+
+/// Applies one round of one part.
+pub(crate) async fn follow(at: &IndexAtWork<'_>, follower: &mut LogFollower) -> Result<Progress> {
+    let PartRound { span, round } = match next_round(at, follower).await? {
+        Continue(round) => round,
+        Break(progress) => return Ok(progress),
     };
     let mut round = round.with(Images::Current).in_pages_of(PAGE_OPERATIONS);
     loop {

@@ -16,6 +16,7 @@
 //! | `plan.rs` | the steps of a page of the log, as data |
 //! | `build.rs` | the first rows: chunks of the source, each of one view |
 //! | `follow.rs` | rounds: pages of the log |
+//! | `groups/` | indexes whose rows are aggregates of groups |
 //! | `sweep.rs` | the end of a rebuild: rows of earlier generations are deleted |
 //! | `at_work.rs` | the surroundings of a step, and applying rows |
 //! | `send.rs` | rows to the partitions that store them |
@@ -32,6 +33,7 @@ mod build;
 mod duplicates;
 mod entries;
 mod follow;
+mod groups;
 mod parts;
 mod plan;
 mod reads;

@@ -14,6 +14,7 @@ use crate::build::{begin, build_chunk};
 use crate::duplicates::duplicates_of;
 use crate::entries::IndexEntry;
 use crate::follow::{Progress, follow};
+use crate::groups::{self, Settled};
 use crate::parts::gaps;
 use crate::saver::{hold, save};
 use crate::sweep::sweep;
@@ -45,7 +46,13 @@ pub(crate) fn start(copies: &Copies) {
 
 pub(crate) fn start_one(copies: &Copies, entry: &Arc<IndexEntry>) {
     let (state, entry) = (Arc::downgrade(&copies.0), entry.clone());
-    let runner = Runner { compiled: None, follower: None, is_fresh: false, retry: RETRY_FIRST };
+    let runner = Runner {
+        compiled: None,
+        follower: None,
+        settled: Settled::default(),
+        is_fresh: false,
+        retry: RETRY_FIRST,
+    };
     tokio::spawn(run(state, entry, runner));
 }
 
@@ -84,6 +91,7 @@ struct Runner {
     /// With the number of the schema that it was compiled for.
     compiled: Option<(u64, IndexRows)>,
     follower: Option<LogFollower>,
+    settled: Settled,
     /// The build began in this process, and no chunk of it was interrupted.
     is_fresh: bool,
     /// How long the next obstacle is waited out.
@@ -154,7 +162,7 @@ impl Runner {
                     }
                 }
             }
-            IndexPhase::Active => follow_on(&mut self.follower, copies, &at).await?,
+            IndexPhase::Active => follow_on((&mut self.follower, &mut self.settled), copies, &at).await?,
             IndexPhase::Failed => Next::Wait(PAUSED_LOOK),
         };
         self.retry = RETRY_FIRST;
@@ -224,7 +232,7 @@ async fn finish_build(copies: &Copies, at: &IndexAtWork<'_>) -> Result<()> {
 }
 
 async fn follow_on(
-    follower: &mut Option<LogFollower>,
+    (follower, settled): (&mut Option<LogFollower>, &mut Settled),
     copies: &Copies,
     at: &IndexAtWork<'_>,
 ) -> Result<Next> {
@@ -239,6 +247,7 @@ async fn follow_on(
                 return Ok(Next::Again);
             }
             let position = LogPosition::of_records(&checkpoint.source)?;
+            *settled = Settled::default();
             none.insert(LogFollower::open(at.record.source, position, Needs::EveryChange))
         }
     };
@@ -248,7 +257,10 @@ async fn follow_on(
         let duplicates = duplicates_of(at.serving, at.entry.index).await?;
         at.entry.status.live().duplicates = Some(duplicates.count);
     }
-    let progress = follow(at, follower).await?;
+    let progress = match at.rows.is_grouped() {
+        true => groups::follow(at, follower, settled).await?,
+        false => follow(at, follower).await?,
+    };
     at.note_position(follower);
     if at.entry.status.live().refused() != at.record.state.failed_rows {
         let (refused, list) = at.entry.status.live().stored_refusals();

@@ -15,6 +15,8 @@ pub const REFUSALS_LISTED: usize = 1000;
 /// Refusals that the catalog keeps for the time after a restart.
 const REFUSALS_STORED: usize = 100;
 const REFUSALS_STORED_BYTES: usize = 64 << 10;
+/// The names of rows among refusals begin with it; those of items are their keys.
+pub(crate) const ROW_NAME: &[u8] = b"row ";
 
 /// Shared by the task, the saver and all readers.
 #[derive(Debug)]
@@ -140,6 +142,12 @@ impl Live {
     /// Whether an item or a row is among the listed refusals.
     pub fn is_refused(&self, name: &Bytes) -> bool {
         self.refusals.contains_key(name)
+    }
+
+    /// Whether a row may be missing because it cannot be written.
+    pub fn has_refused_rows(&self) -> bool {
+        let first = self.refusals.range(Bytes::from_static(ROW_NAME)..).next();
+        self.unlisted > 0 || first.is_some_and(|(name, _)| name.starts_with(ROW_NAME))
     }
 
     /// Replaces the refusal of an item; `None`: all its rows can be written.

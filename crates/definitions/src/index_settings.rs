@@ -5,7 +5,7 @@ use shardlake_model::{Error, ErrorKind, ExpiredRows, IndexCharge, IndexReads, Re
 use shardlake_router::LiveCatalog;
 
 use crate::Resources;
-use crate::secondary_indexes::touch_source;
+use crate::secondary_indexes::{check_settings_of_groups, derivation_of, touch_source};
 
 /// New values; `None` stays as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,7 +25,7 @@ impl Resources {
     ) -> Result<()> {
         let rid = self.router().container(database, container)?.entry.record.container.rid;
         let (name, random) = (format!("{database}/{container}"), self.router().random().clone());
-        let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
+        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
             let Some(record) = draft.secondary_indexes.get(&rid) else {
                 return Err(Error::new(
                     ErrorKind::NotFound,
@@ -39,6 +39,9 @@ impl Resources {
             record.settings.charge = change.charge.unwrap_or(before.charge);
             if record.settings == before {
                 return Ok(());
+            }
+            if let Some(entry) = live.container_of_rid(source) {
+                check_settings_of_groups(&record.settings, &derivation_of(entry, &record)?)?;
             }
             let lists_differ = record.settings.expired != before.expired;
             draft.secondary_indexes.put(rid, record);

@@ -49,6 +49,8 @@ pub(crate) fn new_index_record(
     let derivation = derive(&index.definition, &source_form(source), dialect)?;
     check_key(definition, &derivation)?;
     check_outputs(&index.shardlake, &derivation)?;
+    check_groups(source, &derivation)?;
+    check_settings_of_groups(&index.shardlake, &derivation)?;
     assert!(draft.containers.contains(&source.record.container.rid), "an index has a source");
     Ok(SecondaryIndexRecord {
         number: draft.new_copy_number(),
@@ -160,6 +162,26 @@ fn check_settings(settings: &IndexSettings) -> Result<()> {
     }
 }
 
+/// Refuses settings about the row of one item: a group has several.
+pub(crate) fn check_settings_of_groups(settings: &IndexSettings, derivation: &Derivation) -> Result<()> {
+    let setting = match settings {
+        IndexSettings { unique: true, .. } => "'unique'",
+        IndexSettings { expired: ExpiredRows::Keep, .. } => "'expired' with the value 'keep'",
+        _ => return Ok(()),
+    };
+    match derivation.is_grouped() {
+        false => Ok(()),
+        true => Err(Error::bad_request(format!(
+            "an index with GROUP BY takes no setting {setting}: a group is made of several items; leave it out"
+        ))),
+    }
+}
+
+/// The compiled definition of an index that is there.
+pub(crate) fn derivation_of(source: &ContainerEntry, record: &SecondaryIndexRecord) -> Result<Derivation> {
+    Ok(derive(&record.definition, &source_form(source), Dialect::Shardlake)?)
+}
+
 /// Refuses an output that has the name of a row's own name.
 fn check_outputs(settings: &IndexSettings, derivation: &Derivation) -> Result<()> {
     let has_name =
@@ -195,6 +217,11 @@ pub(crate) fn check_policies(definition: &ContainerDefinition) -> Result<()> {
 fn check_key(definition: &ContainerDefinition, derivation: &Derivation) -> Result<()> {
     for path in &definition.partition_key.paths {
         let parsed = KeyPath::parse(path).map_err(|error| Error::bad_request(error.to_string()))?;
+        if derivation.is_aggregate(&parsed.0) {
+            return Err(Error::bad_request(format!(
+                "the partition key path '{path}' of the index is an aggregate, which changes with the items of its group: use an output that is a key of GROUP BY, or a constant such as 'all' AS board"
+            )));
+        }
         if !derivation.may_have(&parsed.0) {
             return Err(Error::bad_request(format!(
                 "no row of the index has the partition key path '{path}': select the property, or use another key"
@@ -202,6 +229,19 @@ fn check_key(definition: &ContainerDefinition, derivation: &Derivation) -> Resul
         }
     }
     Ok(())
+}
+
+/// Groups are kept where each lies in one logical partition of the source.
+fn check_groups(source: &ContainerEntry, derivation: &Derivation) -> Result<()> {
+    let paths: Vec<&[String]> = source.shape.key_paths.iter().map(|path| path.0.as_slice()).collect();
+    if !derivation.is_grouped() || derivation.groups_have(&paths) {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!(
+        "GROUP BY without the partition key of the source, {}, is not supported yet: create an index of '{}' with a key of GROUP BY as its partition key, and this index over that index; nothing was done",
+        source.record.container.definition.partition_key.paths.join(", "),
+        source.record.container.definition.id
+    )))
 }
 
 /// Paths of the source whose values make up the index's key; `None` where the index may not stand in for the source.
@@ -355,6 +395,25 @@ mod tests {
         assert!(check_policies(&definition).is_ok());
         definition.default_ttl = Some(-1);
         assert!(check_policies(&definition).expect_err("a time to live").message().contains("defaultTtl"));
+    }
+
+    #[test]
+    fn aggregates_are_no_keys() {
+        let text = "SELECT c.a, 'all' AS board, { n: COUNT(1) } AS x FROM c GROUP BY c.a";
+        let derivation = derive(text, &DeriveSource::default(), Dialect::Shardlake).expect("valid");
+        for (path, words) in [
+            ("/a", None),
+            ("/board", None),
+            ("/id", None),
+            ("/x/n", Some("is an aggregate")),
+            ("/_id", Some("no row of the index")),
+            ("/_state", Some("no row of the index")),
+        ] {
+            let definition = ContainerDefinition::new("i", PartitionKeyDefinition::hash(path));
+            let refused = check_key(&definition, &derivation).err().map(|error| error.to_string());
+            assert_eq!(refused.is_some(), words.is_some(), "{path}");
+            assert!(words.is_none_or(|words| refused.is_some_and(|refused| refused.contains(words))));
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use shardlake_index::IndexLayout;
 use shardlake_model::{Limits, ReplyMeta, Result};
 use shardlake_routing::{Epk, KeyRange, LogicalKey};
@@ -50,6 +51,11 @@ impl Partition {
         batch: &CopyBatch,
     ) -> Result<UniqueReply> {
         copies::apply_unique(self.core(), shape, command, batch).await
+    }
+
+    /// Records of a copy's rows by key and id, as acknowledged commits left them.
+    pub async fn copy_rows(&self, names: &[(&LogicalKey, &str)]) -> Result<Vec<Option<Bytes>>> {
+        copies::stored_rows(self.core(), names).await
     }
 
     /// One page, in the order epk, partition key, creation, of the items that are durable when it is read.

@@ -121,6 +121,7 @@ pub use change_feed::not_enabled as all_versions_not_enabled;
 pub use change_feed::{ChangeFeedMode, FeedFound, FeedLook};
 pub use change_sink::{Change, ChangeSink, JsonChanges, JsonChangesWithMetadata};
 pub use changes::items_round::{ItemRow, ItemsRound};
+pub use changes::logical_items::LogicalItems;
 pub use changes::reader::{ChangePage, PartitionPosition, position_of};
 pub use changes::round::{Image, Images, LogChange, Round, RoundError, RoundPage, RoundView};
 pub use copies::{

@@ -24,9 +24,9 @@ use crate::keys::logical_of;
 #[derive(Debug)]
 pub struct IndexRows {
     pub number: u32,
-    derivation: Derivation,
+    pub(crate) derivation: Derivation,
     key_definition: PartitionKeyDefinition,
-    key_paths: Vec<KeyPath>,
+    pub(crate) key_paths: Vec<KeyPath>,
     limits: Arc<Limits>,
     /// Bodies have the row's own name, too: its id may be the name of its key.
     is_unique: bool,
@@ -119,7 +119,7 @@ impl IndexRows {
         logical_of(&self.key_definition, partition_key)
     }
 
-    fn check_key(&self, key: &PartitionKey) -> std::result::Result<(), String> {
+    pub(crate) fn check_key(&self, key: &PartitionKey) -> std::result::Result<(), String> {
         let max = match self.key_definition.version() {
             1 => self.limits.partition_key_bytes_max_v1,
             _ => self.limits.partition_key_bytes_max,
@@ -134,7 +134,7 @@ impl IndexRows {
         }
     }
 
-    fn ended(&self, ended: &EndedVersion<'_>) -> impl Iterator<Item = EndedRow> {
+    fn ended_rows(&self, ended: &EndedVersion<'_>) -> impl Iterator<Item = EndedRow> {
         let key = &ended.logical.partition_key;
         let new = ended.new.map(|new| self.rows_of(&new, key).rows).unwrap_or_default();
         let stays = move |old: &KeyedRow| {
@@ -181,7 +181,11 @@ struct IndexWatch(Vec<IndexRows>);
 
 impl Watch for IndexWatch {
     fn ended(&self, ended: &EndedVersion<'_>) -> Vec<EndedRow> {
-        self.0.iter().flat_map(|index| index.ended(ended)).collect()
+        let of_index = |index: &IndexRows| match index.is_grouped() {
+            true => index.ended_contributions(ended),
+            false => index.ended_rows(ended).collect(),
+        };
+        self.0.iter().flat_map(of_index).collect()
     }
 }
 

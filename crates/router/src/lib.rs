@@ -15,6 +15,7 @@
 //! | `keys.rs` | from a partition key or a body to the partition that owns it |
 //! | `handle.rs` | a partition by its address |
 //! | `index_rows.rs` | rows of global secondary indexes, for commits of their sources and for their follower |
+//! | `index_groups.rs` | groups of such indexes: contributions of items, those that ended in the log |
 //! | `routing.rs` | from an operation to the partition that owns its key, with a retry where that has moved |
 //! | `log_holds.rs` | how far back the change logs are kept for followers |
 //! | `throughput.rs` | the budgets of containers |
@@ -32,6 +33,7 @@ mod generations;
 mod handle;
 mod history;
 mod history_event;
+mod index_groups;
 mod index_rows;
 mod keys;
 mod live_catalog;
@@ -73,6 +75,7 @@ pub use generations::{BuildProgress, Layouts, index_moved_to, index_of_new, layo
 pub use handle::{PartitionHandle, Reach};
 pub use history::{ContainerHistory, Epoch, EpochRange, HistoryEvent, Past, PastPartition, PastRelocation};
 pub use history_event::HistoryEventKind;
+pub use index_groups::{ContributionsOfItem, EndedContribution, KeyedContribution, NO_CONTRIBUTIONS};
 pub use index_rows::{EndedIndexRow, IndexRows, KeyedRow, RowsOfItem};
 pub use keys::{
     body_key, checked_key, key_misfit, key_of_read, key_of_write, logical, mismatch, own_key_of_read,

@@ -55,7 +55,8 @@ pub use access::{
 pub use bind::{ComputedProperties, check_parameters};
 pub use builder::{BuiltQuery, Compared, ItemQuery, Predicate, SortKey, ValuePath};
 pub use derive::{
-    Derivation, DeriveError, DeriveSource, DerivedRow, Dialect, OUTPUTS_MAX, ROWS_MAX, RowError, derive,
+    Argument, Contribution, Derivation, DeriveError, DeriveSource, DerivedRow, Dialect, GROUP_STATE,
+    GroupState, Lost, OUTPUTS_MAX, ROWS_MAX, RowError, derive,
 };
 pub use error::{LanguageLimit, Location, QueryFeature, Rule, SqlError};
 pub use execute::{

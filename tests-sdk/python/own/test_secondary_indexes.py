@@ -166,3 +166,27 @@ def test_a_source_is_deleted_after_its_indexes(database, source):
 )
 def test_definitions_that_make_no_index_are_refused(database, source, definition, status, words):
     refused(status, words, lambda: create(database, source, definition))
+
+
+# check: secondary-index-rows
+def test_an_index_of_groups_answers_the_top_ten(database, source):
+    orders = "SELECT c.customerId, 'all' AS board, COUNT(1) AS orders FROM c WHERE c.type = 'salesOrder' GROUP BY c.customerId"
+    index = GlobalSecondaryIndexDefinition(source_container_id=source.id, definition=orders)
+    name = f"top-{uuid.uuid4().hex[:8]}"
+    for customer in range(12):
+        for n in range(customer + 1):
+            source.create_item({"id": f"o{n}", "customerId": f"c{customer}", "type": "salesOrder"})
+        source.create_item({"id": "profile", "customerId": f"c{customer}", "type": "customer"})
+    top = database.create_container(name, PartitionKey("/board"), global_secondary_index=index)
+    query = "SELECT TOP 10 c.customerId, c.orders FROM c WHERE c.board = 'all' ORDER BY c.orders DESC"
+
+    def best():
+        return [(row["customerId"], row["orders"]) for row in top.query_items(query, partition_key="all")]
+
+    until([(f"c{customer}", customer + 1) for customer in range(11, 1, -1)], best)
+    # The customer with most orders loses all, and has no group any more.
+    for n in range(12):
+        source.delete_item(f"o{n}", "c11")
+    until([(f"c{customer}", customer + 1) for customer in range(10, 0, -1)], best)
+    counted = top.query_items("SELECT VALUE COUNT(1) FROM c", partition_key="all")
+    assert list(counted) == [11]

@@ -17,7 +17,7 @@ use shardlake_routing::KeyRange;
 use super::check_same;
 use super::pass::{Extra, Pass, name_of};
 use super::report::{Difference, DifferenceKind};
-use crate::at_work::{IndexAtWork, row_name};
+use crate::at_work::IndexAtWork;
 
 /// Items of one view.
 const CHUNK_ITEMS: usize = 64_000;
@@ -125,7 +125,7 @@ async fn compare(
     if found.as_ref().is_some_and(|found| is_same(found, row, at.rows.is_unique())) {
         return Ok(());
     }
-    if at.entry.status.live().is_refused(&row_name(&row.row.id)) {
+    if at.entry.status.live().is_refused(&IndexAtWork::row_name(&row.row.id)) {
         return Ok(());
     }
     let item = stored(at.serving, at.record.source, logical, id).await?;

@@ -12,6 +12,7 @@ use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
 use shardlake_testkit::expects_log;
 
+use crate::groups::{BOARD, TAGS};
 use crate::store::Store;
 use crate::support::{Fixture, eventually, none, number_from_environment, some_time};
 
@@ -206,6 +207,8 @@ async fn storm(seed: u64) {
         store.index("source", "by_k", "/k", "SELECT c.k, c.n FROM c").await;
         store.index("source", "filtered", "/n", "SELECT c.n, c.k FROM c WHERE c.n > 3").await;
         store.index("source", "by_tag", "/tag", "SELECT t AS tag FROM c JOIN t IN c.tags").await;
+        store.index("source", "board", "/board", BOARD).await;
+        store.index("source", "tags", "/tag", TAGS).await;
     }
     for round in 0..4 {
         {
@@ -220,7 +223,7 @@ async fn storm(seed: u64) {
                 }
             };
             let motion = async {
-                for container in ["source", "by_k", "source", "by_tag"] {
+                for container in ["source", "by_k", "source", "by_tag", "board"] {
                     relocate(&store, container).await;
                     some_time(&random, 5).await;
                 }
@@ -247,7 +250,7 @@ async fn check_all(store: &Store<'_>, seed: u64) {
     eventually("rows are those of the definitions", async || {
         store.settled().await;
         tries += 1;
-        for index in ["by_k", "filtered", "by_tag"] {
+        for index in ["by_k", "filtered", "by_tag", "board", "tags"] {
             let (rows, expected) = (store.rows(index).await, store.expected("source", index).await);
             if rows != expected {
                 let extra: Vec<_> = rows.keys().filter(|name| !expected.contains_key(*name)).collect();
@@ -344,6 +347,7 @@ async fn crash_once(seed: u64) {
         store.put(&format!("p{}", number % 3), &number.to_string(), &format!("k{}", number % 4)).await;
     }
     store.index("source", "by_k", "/k", "SELECT c.k FROM c").await;
+    store.index("source", "board", "/board", BOARD).await;
     let at = 1 + random.below(60);
     expects_log("(injected)");
     match seed % 2 {
@@ -352,7 +356,8 @@ async fn crash_once(seed: u64) {
     }
     for _ in 0..40 {
         let (pk, id) = (format!("p{}", random.below(3)), random.below(12).to_string());
-        let item = json!({ "id": id, "pk": pk, "k": format!("k{}", random.below(4)) });
+        let item = json!({ "id": id, "pk": pk, "k": format!("k{}", random.below(4)),
+            "n": random.below(5) });
         let outcome = match random.below(3) {
             0 => store.delete(&pk, &id).await,
             _ => store.upsert(&item).await,
@@ -371,7 +376,8 @@ async fn crash_once(seed: u64) {
     assert_eq!(report.problem_count(), 0, "seed {seed}: {report:?}");
     let fixture = Fixture::over(shards).await;
     let store = Store { fixture: &fixture };
-    if fixture.account.router().container("db", "by_k").is_err() {
+    let router = fixture.account.router();
+    if ["by_k", "board"].iter().any(|index| router.container("db", index).is_err()) {
         return;
     }
     // Before an interrupted build has begun again.
@@ -382,6 +388,7 @@ async fn crash_once(seed: u64) {
     store.settled().await;
     store.check("source", "by_k").await;
     store.verify("by_k", seed).await;
+    store.check("source", "board").await;
 }
 
 /// The seeds of a run: `SHARDLAKE_SEED` and as many as usual, or `SHARDLAKE_SEEDS` of them.

@@ -1,5 +1,6 @@
 //! Global secondary indexes through an account in memory.
 
+mod groups;
 mod indexes;
 mod reads;
 mod settings;

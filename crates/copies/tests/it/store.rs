@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use shardlake_account::{ContainerHandle, FeedScope, IndexReport, IndexVerification, Repair, VerifyState};
 use shardlake_model::{
-    ContainerDefinition, IndexSettings, PartitionKeyDefinition, SecondaryIndexDefinition, Throughput,
+    ContainerDefinition, IndexSettings, PartitionKey, PartitionKeyDefinition, SecondaryIndexDefinition,
+    Throughput,
 };
 use shardlake_partition::{ItemRow, StoredItem, item_of_position};
 use shardlake_router::IndexRows;
+use shardlake_sql::GroupState;
 
 use crate::support::json_door::{JsonDoor, KeyInput};
 use crate::support::{Fixture, eventually, json as json_of, none};
@@ -54,6 +56,27 @@ impl<'f> Store<'f> {
         settings: IndexSettings,
         throughput: u64,
     ) {
+        self.try_index(source, (id, key), definition, settings, throughput).await.expect("created");
+    }
+
+    pub async fn create_index(
+        &self,
+        source: &str,
+        id: &str,
+        key: &str,
+        definition: &str,
+    ) -> shardlake_model::Result<()> {
+        self.try_index(source, (id, key), definition, IndexSettings::default(), 100_000).await
+    }
+
+    async fn try_index(
+        &self,
+        source: &str,
+        (id, key): (&str, &str),
+        definition: &str,
+        settings: IndexSettings,
+        throughput: u64,
+    ) -> shardlake_model::Result<()> {
         let index = SecondaryIndexDefinition {
             source_collection_id: source.to_owned(),
             source_collection_rid: None,
@@ -67,7 +90,7 @@ impl<'f> Store<'f> {
             .definitions()
             .create_secondary_index(&self.fixture.ctx(), "db", container, index, throughput)
             .await
-            .expect("created");
+            .map(drop)
     }
 
     pub async fn upsert(&self, item: &Value) -> shardlake_model::Result<()> {
@@ -130,7 +153,7 @@ impl<'f> Store<'f> {
             let whole = row.to_string();
             let members = row.as_object_mut().expect("an object");
             members.retain(|name, _| {
-                !["_rid", "_self", "_etag", "_attachments", "_ts"].contains(&name.as_str())
+                !["_rid", "_self", "_etag", "_attachments", "_ts", "_state"].contains(&name.as_str())
             });
             let name = format!("{} {}", row["id"], row);
             let before = rows.insert(name, row);
@@ -148,7 +171,7 @@ impl<'f> Store<'f> {
         let record = live.definitions.secondary_indexes.get(&rid).expect("an index");
         let compiled = IndexRows::of_index(&live.definitions, rid, record, &from.entry.shape);
         let compiled = compiled.expect("compiles");
-        let mut expected = BTreeMap::new();
+        let (mut expected, mut groups) = (BTreeMap::new(), Groups::default());
         for partition in from.entry.map.iter() {
             let partition = partition.hosted().partition();
             let mut round = partition.items_round(&partition.epk_range, usize::MAX).await.expect("begins");
@@ -156,6 +179,10 @@ impl<'f> Store<'f> {
                 for ItemRow { key, record } in page {
                     let (logical, _) = item_of_position(&key).expect("a key");
                     let item = StoredItem::decode(record, &from.entry.shape).expect("sound");
+                    if compiled.is_grouped() {
+                        groups.add(&compiled, &item, &logical.partition_key);
+                        continue;
+                    }
                     for row in compiled.rows_of(&item.view(), &logical.partition_key).rows {
                         let mut text = Vec::new();
                         shardlake_document::write_json(row.row.body.raw(), &mut text);
@@ -165,6 +192,7 @@ impl<'f> Store<'f> {
                 }
             }
         }
+        expected.extend(groups.into_rows(&compiled));
         expected
     }
 
@@ -190,5 +218,30 @@ impl<'f> Store<'f> {
 
     pub async fn check(&self, source: &str, index: &str) {
         assert_eq!(self.rows(index).await, self.expected(source, index).await, "{index} over {source}");
+    }
+}
+
+/// Groups that are counted from items.
+#[derive(Default)]
+struct Groups(BTreeMap<String, (Vec<shardlake_account::Value>, GroupState)>);
+
+impl Groups {
+    fn add(&mut self, compiled: &IndexRows, item: &StoredItem, key: &PartitionKey) {
+        for one in compiled.contributions_of(&item.view(), key).contributions {
+            let begin = || (one.contribution.keys, compiled.derivation().new_group());
+            self.0.entry(one.contribution.id).or_insert_with(begin).1.add(&one.contribution.arguments);
+        }
+    }
+
+    fn into_rows(self, compiled: &IndexRows) -> BTreeMap<String, Value> {
+        let row = |(id, (keys, state)): (String, (Vec<shardlake_account::Value>, GroupState))| {
+            let row = compiled.derivation().group_row(&id, &keys, &state).ok()?;
+            let mut text = Vec::new();
+            shardlake_document::write_json(row.raw(), &mut text);
+            let mut row: Value = serde_json::from_slice(&text).expect("JSON");
+            row.as_object_mut().expect("an object").retain(|name, _| name != "_state");
+            Some((format!("{} {}", row["id"], row), row))
+        };
+        self.0.into_iter().filter_map(row).collect()
     }
 }

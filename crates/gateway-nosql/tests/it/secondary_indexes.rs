@@ -141,7 +141,12 @@ async fn impossible_indexes_are_refused() {
         (
             index_of("customer", "SELECT c.email, COUNT(1) AS n FROM c GROUP BY c.email"),
             501,
-            "GROUP BY is not supported yet",
+            "GROUP BY without the partition key of the source, /pk, is not supported yet",
+        ),
+        (
+            index_of("customer", "SELECT c.pk, MAX(c.email) AS email FROM c GROUP BY c.pk"),
+            400,
+            "the partition key path '/email' of the index is an aggregate",
         ),
         (index_of("customer", "SELECT c.other FROM c"), 400, "'/email'"),
         (
@@ -338,4 +343,54 @@ async fn clients_write_to_the_source_only() {
     let of_source = server.get(format!("{COLLECTIONS}/customer/docs")).send().await.expect(200);
     assert_eq!(of_source.header("x-shardlake-copy-state"), None);
     send("GET", of_item).send().await.refused(404, 0, "");
+}
+
+#[tokio::test]
+async fn an_index_of_groups_answers_the_top_ten() {
+    const BOARD: &str = "SELECT c.pk AS customer, 'all' AS board, COUNT(1) AS orders, SUM(c.total) AS total \
+                         FROM c WHERE c.type = 'salesOrder' GROUP BY c.pk";
+    let server = server().await;
+    let docs = format!("{COLLECTIONS}/customer/docs");
+    let order = |customer: usize, number: usize| json!({ "id": number.to_string(), "pk": format!("c{customer}"), "type": "salesOrder", "total": 1.5 });
+    let key = |customer: usize| format!(r#"["c{customer}"]"#);
+    for customer in 0..12 {
+        for number in 0..=customer {
+            let call = server.call("POST", &docs).key(&key(customer)).json(order(customer, number));
+            call.send().await.expect(201);
+        }
+        let other = json!({ "id": "profile", "pk": format!("c{customer}"), "type": "customer" });
+        server.call("POST", &docs).key(&key(customer)).json(other).send().await.expect(201);
+    }
+    create(&server, "top", "/board", index_of("customer", BOARD)).await.expect(201);
+    has_status(&server, "top", "Active").await;
+    assert!(read(&server, "customer").await.get("materializedViews").is_none(), "no stand-in");
+    let top = async || {
+        let query = json!({ "query": "SELECT TOP 10 c.customer, c.orders, c.total FROM c WHERE c.board = 'all' ORDER BY c.orders DESC" });
+        let call = server.call("POST", format!("{COLLECTIONS}/top/docs")).key(r#"["all"]"#);
+        let call = call.header("x-ms-documentdb-isquery", "True").header("x-ms-max-item-count", "100");
+        let call = call.json(query).header("content-type", "application/query+json");
+        call.send().await.expect(200).json()["Documents"].clone()
+    };
+    let row = |customer: usize, orders: usize| json!({ "customer": format!("c{customer}"), "orders": orders, "total": serde_json::Number::from_f64(1.5 * orders as f64) });
+    let numbers = |rows: &Value| -> Vec<(String, f64, f64)> {
+        let rows = rows.as_array().expect("rows").iter();
+        let number = |value: &Value| value.as_f64().expect("a number");
+        let row = |row: &Value| {
+            (
+                row["customer"].as_str().expect("a text").to_owned(),
+                number(&row["orders"]),
+                number(&row["total"]),
+            )
+        };
+        rows.map(row).collect()
+    };
+    let expected: Value = (2..12).rev().map(|customer| row(customer, customer + 1)).collect();
+    assert_eq!(numbers(&top().await), numbers(&expected));
+    // The customer with most orders loses all but one.
+    for number in 1..12 {
+        let path = format!("{docs}/{number}");
+        server.call("DELETE", path).key(&key(11)).send().await.expect(204);
+    }
+    let expected: Value = (1..11).rev().map(|customer| row(customer, customer + 1)).collect();
+    eventually("the order follows", async || numbers(&top().await) == numbers(&expected)).await;
 }

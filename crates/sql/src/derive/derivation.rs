@@ -5,10 +5,10 @@ use std::ops::ControlFlow::{Break, Continue};
 use shardlake_document::ItemView;
 use shardlake_model::{INDEX_DEFINITION_BYTES_MAX, PartitionKey};
 
-use super::types::{DeriveError, DeriveSource, DerivedRow, Dialect, ROWS_MAX, RowError};
+use super::types::{DeriveError, DeriveSource, DerivedRow, Dialect, RESERVED_IN_GROUPS, ROWS_MAX, RowError};
 use super::{refusals, row};
 use crate::bind::{self, ComputedProperties, Environment, member_names};
-use crate::bound::{BoundQuery, BoundSource, Expression, Projection};
+use crate::bound::{BoundQuery, BoundSource, Expression, Grouping, Projection};
 use crate::evaluate::Scope;
 use crate::evaluate::rows::for_each_result;
 use crate::syntax::ast::{self, Selection};
@@ -19,8 +19,8 @@ use crate::value::meter::Meter;
 /// A definition that is ready to make rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Derivation {
-    query: BoundQuery,
-    geometry: GeometryKind,
+    pub(super) query: BoundQuery,
+    pub(super) geometry: GeometryKind,
     /// `None` for `SELECT *`, whose rows have the members of their items.
     outputs: Option<Vec<String>>,
     is_of_array: bool,
@@ -52,10 +52,9 @@ pub fn derive(text: &str, source: &DeriveSource<'_>, dialect: Dialect) -> Result
     if functions.has_told_time.get() {
         return Err(refusals::depends_on_time());
     }
-    assert!(
-        query.sources.first() == Some(&BoundSource::Item) && query.grouping.is_none(),
-        "only rows of the source's items pass the refusals"
-    );
+    assert_eq!(query.sources.first(), Some(&BoundSource::Item), "rows come from the source's items");
+    let has_keys = |grouping: &Grouping| !grouping.keys.is_empty();
+    assert!(query.grouping.as_ref().is_none_or(has_keys), "groups without keys do not pass the refusals");
     Ok(Derivation {
         outputs: outputs_of(&tree),
         is_of_array: query.sources.len() > 1,
@@ -78,8 +77,10 @@ fn outputs_of(tree: &ast::Query) -> Option<Vec<String>> {
 }
 
 impl Derivation {
-    /// The rows of an item with its partition key, in their order. They are the same for each look at one version.
+    /// The rows of an item with its partition key, in their order. They are the same for each look at one version. Not for
+    /// definitions with groups.
     pub fn rows(&self, item: &ItemView<'_>, key: &PartitionKey) -> Result<Vec<DerivedRow>, RowError> {
+        assert!(!self.is_grouped(), "rows of groups are of several items");
         let functions = FunctionContext { geometry: self.geometry, ..FunctionContext::default() };
         let meter = Meter::default();
         meter.begin_item();
@@ -105,7 +106,7 @@ impl Derivation {
 
     /// Whether each item of the source has one row, so that clients may query the index in the source's place.
     pub fn replaces_source(&self) -> bool {
-        !self.is_of_array && !self.has_filter
+        !self.is_of_array && !self.has_filter && !self.is_grouped()
     }
 
     /// Names of the members of rows, without `id` and `_id`; `None` where rows have the members of their items.
@@ -118,7 +119,9 @@ impl Derivation {
         let Some(first) = path.first().map(AsRef::as_ref) else { return false };
         let Some(outputs) = &self.outputs else { return true };
         match first {
-            "id" | "_id" => path.len() == 1,
+            "id" => path.len() == 1,
+            reserved if self.is_grouped() && RESERVED_IN_GROUPS.contains(&reserved) => false,
+            "_id" => path.len() == 1,
             name => outputs.iter().any(|output| output == name),
         }
     }
@@ -143,7 +146,7 @@ impl Derivation {
 }
 
 /// The path of an expression that is one into the item.
-fn item_path(expression: &Expression) -> Option<Vec<String>> {
+pub(super) fn item_path(expression: &Expression) -> Option<Vec<String>> {
     match expression {
         Expression::Variable(0) => Some(Vec::new()),
         Expression::Property { of, name } => {

@@ -7,6 +7,7 @@
 //! | `refusals.rs` | parts of the language that a definition may not use, with their places |
 //! | `walk.rs` | all expressions of a query, those of subqueries included |
 //! | `row.rs` | a row's id and members |
+//! | `groups/` | definitions with GROUP BY: contributions of items, states and rows of groups |
 //!
 //! A row is a function of one version of one item, so the same version gives the same bytes: after a restart, a
 //! rebuild or a restore. The language is that of queries, so an index holds the rows of its query over the source.
@@ -19,6 +20,7 @@
 //! Nothing here reads storage or knows where rows are stored.
 
 mod derivation;
+mod groups;
 mod refusals;
 mod row;
 #[cfg(test)]
@@ -27,4 +29,7 @@ mod types;
 mod walk;
 
 pub use derivation::{Derivation, derive};
-pub use types::{DeriveError, DeriveSource, DerivedRow, Dialect, OUTPUTS_MAX, ROWS_MAX, RowError};
+pub use groups::{Argument, Contribution, GroupState, Lost};
+pub use types::{
+    DeriveError, DeriveSource, DerivedRow, Dialect, GROUP_STATE, OUTPUTS_MAX, ROWS_MAX, RowError,
+};

@@ -2,7 +2,7 @@
 
 use shardlake_document::is_system_property;
 
-use super::types::{DeriveError, Dialect, OUTPUTS_MAX};
+use super::types::{DeriveError, Dialect, OUTPUTS_MAX, RESERVED_IN_GROUPS};
 use super::walk::each_expression;
 use crate::bind::member_names;
 use crate::error::Location;
@@ -11,7 +11,7 @@ use crate::syntax::lexer::{Kind, Lexer, Token};
 
 type Checked = Result<(), DeriveError>;
 
-/// Aggregates that groups will have.
+/// Aggregates of groups.
 const AGGREGATES: [&str; 6] = ["COUNT", "COUNTIF", "SUM", "AVG", "MIN", "MAX"];
 const OTHER_AGGREGATES: [&str; 3] = ["COUNTDISTINCT", "MAKELIST", "MAKESET"];
 /// Functions with another value for the same item at another time.
@@ -192,7 +192,7 @@ impl Text<'_> {
         })
     }
 
-    /// Groups are not built yet. A grouping without aggregates never will be: clients take it for one row an item.
+    /// A grouping without aggregates is refused: clients take it for one row an item.
     fn groups(&self, query: &Query) -> Checked {
         let mut aggregate = None;
         each_expression(query, false, &mut |expression, is_inner| match expression {
@@ -209,15 +209,12 @@ impl Text<'_> {
         match (query.group_by.first(), aggregate) {
             (None, None) => Ok(()),
             (None, Some(span)) => {
-                self.refuse(span, "an aggregate without GROUP BY: name the keys of its groups")
+                self.refuse(span, "an aggregate without GROUP BY: name the keys of its groups, and add up their values in queries")
             }
             (Some(_), None) => {
                 self.refuse_word("GROUP", "GROUP BY without an aggregate: add one, or leave the clause out")
             }
-            (Some(_), Some(_)) => {
-                let refused = self.refuse_word("GROUP", "GROUP BY is not supported yet");
-                refused.map_err(|error| DeriveError { is_not_yet: true, ..error })
-            }
+            (Some(_), Some(_)) => Ok(()),
         }
     }
 
@@ -242,7 +239,10 @@ impl Text<'_> {
             );
         }
         let spans: Vec<Span> = spans;
-        match names.iter().zip(spans).find(|(name, _)| is_system_property(name)) {
+        let is_grouped = !query.group_by.is_empty();
+        let is_servers =
+            |name: &str| is_system_property(name) || is_grouped && RESERVED_IN_GROUPS.contains(&name);
+        match names.iter().zip(spans).find(|(name, _)| is_servers(name)) {
             Some((name, span)) => self.refuse(
                 span,
                 format!("the output '{name}' would hide a property that the server owns: give it another name with AS"),

@@ -11,6 +11,11 @@ pub const OUTPUTS_MAX: usize = 100;
 /// Rows of one item.
 pub const ROWS_MAX: usize = 100;
 
+/// Member with the keys and the state of a group, for the server alone.
+pub const GROUP_STATE: &str = "_state";
+/// Outputs that would hide members of a group's row.
+pub(super) const RESERVED_IN_GROUPS: [&str; 3] = ["id", "_id", GROUP_STATE];
+
 /// The part of the language that definitions may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dialect {

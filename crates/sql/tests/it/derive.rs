@@ -8,7 +8,9 @@ use proptest::prelude::*;
 use serde_json::{Map, Value as Json, json};
 use shardlake_document::{Body, Envelope, ItemView, ParseLimits, Value, parse_document};
 use shardlake_model::{ContainerRid, DatabaseRid, KeyComponent, PartitionKey};
-use shardlake_sql::{Derivation, DeriveSource, Dialect, ROWS_MAX, RowError, derive};
+use shardlake_sql::{
+    Contribution, Derivation, DeriveSource, Dialect, GroupState, ROWS_MAX, RowError, derive,
+};
 use shardlake_stdx::{Guid, HybridTime};
 
 use crate::support::random::items;
@@ -51,6 +53,10 @@ fn outcome(case: &Json) -> Json {
 }
 
 fn accepted(derivation: &Derivation, items: &[Json]) -> Json {
+    if derivation.is_grouped() {
+        return json!({ "kind": "groups", "outputs": derivation.outputs(), "listed": derivation.replaces_source(),
+            "rows": groups_of(derivation, items) });
+    }
     let rows_of = |item: &Json| {
         let body = parse_document(item.to_string().as_bytes(), &ParseLimits::default()).unwrap();
         match derivation.rows(&view(&body), &key()) {
@@ -66,6 +72,30 @@ fn accepted(derivation: &Derivation, items: &[Json]) -> Json {
     json!({ "kind": if derivation.is_of_array() { "array" } else { "plain" },
         "outputs": derivation.outputs(), "listed": derivation.replaces_source(),
         "rows": items.iter().map(rows_of).collect::<Json>() })
+}
+
+/// The rows of the groups of all items, without their states, in the order of their first items.
+fn groups_of(derivation: &Derivation, items: &[Json]) -> Json {
+    let mut groups: Vec<(Contribution, GroupState)> = Vec::new();
+    for item in items {
+        let body = parse_document(item.to_string().as_bytes(), &ParseLimits::default()).unwrap();
+        for one in derivation.contributions(&view(&body), &key()).unwrap() {
+            let place = groups.iter().position(|(group, _)| group.id == one.id).unwrap_or_else(|| {
+                groups.push((one.clone(), derivation.new_group()));
+                groups.len() - 1
+            });
+            groups[place].1.add(&one.arguments);
+        }
+    }
+    let row = |(group, state): &(Contribution, GroupState)| {
+        let row = derivation.group_row(&group.id, &group.keys, state).unwrap();
+        let mut row: Json =
+            serde_json::from_str(&Value::from_document(row.raw()).to_json().unwrap()).unwrap();
+        let state = row.as_object_mut().unwrap().remove("_state").unwrap();
+        assert!(derivation.read_group(state.as_str().unwrap()).is_some());
+        row
+    };
+    groups.iter().map(row).collect()
 }
 
 /// One case per paragraph, its members one to a line.

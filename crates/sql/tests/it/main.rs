@@ -9,6 +9,7 @@ mod derive;
 mod distinct_hash;
 mod execution_properties;
 mod functions;
+mod groups;
 mod index_metrics;
 mod merge_properties;
 mod merge_scenarios;
