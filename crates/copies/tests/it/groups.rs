@@ -61,7 +61,7 @@ async fn groups_are_built_and_follow_their_source() {
     for (id, _, definition) in indexes {
         check(&store, id, definition).await;
     }
-    // Another group, another extreme, no group, a group that ends, one that begins, an array.
+    // Groups that change, end and begin, other extremes, an array.
     store.put("p1", "1", "k9").await;
     store.upsert(&json!({ "id": "2", "pk": "p2", "k": "k2", "n": -99, "ttl": 5 })).await.expect("written");
     store.upsert(&json!({ "id": "3", "pk": "p3", "k": ["array"], "n": "text" })).await.expect("written");

@@ -227,7 +227,7 @@ fn exact_of(text: &str, items: &[Value]) -> BTreeMap<String, (Option<f64>, Optio
 
 fn check(text: &str, index: &Index<'_>, items: &[Value]) -> Result<(), TestCaseError> {
     let found = index.outputs();
-    prop_assert_eq!(found.len(), index.rows.len(), "keys tell groups apart: {:?}", index.rows);
+    prop_assert_eq!(found.len(), index.rows.len(), "each group has keys of its own: {:?}", index.rows);
     let queried = Items::new(items).rows(&prepare(text).unwrap()).unwrap();
     let queried: BTreeMap<String, Value> = queried
         .iter()
