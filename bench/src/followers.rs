@@ -65,7 +65,7 @@ struct Bench {
     probes: AtomicU64,
 }
 
-/// What follows a container.
+/// A follower of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Follower {
     Table,

@@ -57,7 +57,7 @@ impl BuildTime {
         toml::from_str(&text).map_err(|error| format!("{RECORD}: {error}").into())
     }
 
-    /// By the clock, as far as the machine is as fast as the one that the limit is for.
+    /// By the clock, as far as the machine is as fast as that of the limit.
     fn is_too_long(&self) -> bool {
         let slowness = (self.yardstick_seconds / YARDSTICK_AT_MAX).max(1.0);
         as_f64(self.wall_seconds) > as_f64(WALL_SECONDS_MAX) * slowness

@@ -100,6 +100,7 @@ pub fn run(suites: &[&'static Suite], checks: &[Check], scratch: &Path) -> Outco
         steps.extend(checks.iter().map(|check| timed(check.name, check.run)));
     });
     let State { ended, failures, .. } = floor.state.into_inner().expect("no runner panics");
+    assert_eq!(ended.len(), suites.len(), "each suite has an outcome");
     Outcomes { suites: ended, steps, failures }
 }
 

@@ -5,7 +5,6 @@
 //! | `account.rs` | opens and closes an account; its crates |
 //! | `expiry.rs` | removes documents that an index has expired |
 //! | `index_reads.rs` | reads of indexes that wait for writes of their source |
-//! | `verify.rs` | checks everything stored against itself |
 //!
 //! A front end resolves a container once per request and hands the [`ContainerHandle`] to the item
 //! operations. The catalog is an immutable value behind an atomic pointer: readers take no lock,
@@ -14,7 +13,6 @@
 mod account;
 mod expiry;
 mod index_reads;
-mod verify;
 
 pub use account::{
     Account, AccountOptions, AccountStatistics, METADATA_READ_CHARGE_CENTI, METADATA_WRITE_CHARGE_CENTI,
@@ -58,7 +56,8 @@ pub use shardlake_items::{
 pub use shardlake_maintenance::{
     AccountPulse, ContainerLoad, ContainerPulse, ContainerReport, HEAT_MAP_BEFORE, HEAT_ROWS_MAX, HeatMap,
     HeatMapRequest, HeatMeasure, KeyHeat, KeyReport, LargeKey, PartitionLoad, PulseSpan, Purging,
-    RangeReport, RelocationHooks, RelocationLoad, RelocationTicket, SplitAt, periods_of,
+    RangeReport, RelocationHooks, RelocationLoad, RelocationTicket, SplitAt, VerifyReport, periods_of,
+    verify, verify_shards,
 };
 /// Containers as collections of documents, for the front end that speaks of them.
 pub use shardlake_mongo as collections;
@@ -91,4 +90,3 @@ pub use shardlake_script::{
 pub use shardlake_sql as sql;
 /// Files of a state that is kept for a backup.
 pub use shardlake_storage::{KeptFile, KeptFiles, Stamp};
-pub use verify::{VerifyReport, verify, verify_shards};

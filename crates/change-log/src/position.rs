@@ -63,6 +63,10 @@ impl LogPosition {
     pub(crate) fn divide(&mut self, number: usize, spans: Vec<KeyRange>) {
         assert!(!spans.is_empty(), "a part lies in one partition at least");
         let after = self.parts[number].after;
+        debug_assert!(
+            spans.iter().all(|span| self.parts[number].span.contains_range(span)),
+            "the parts of a part lie in it"
+        );
         self.parts.splice(number..=number, spans.into_iter().map(|span| LogPart { span, after }));
     }
 
@@ -122,6 +126,35 @@ mod tests {
         assert_eq!(LogPosition::of_records(&position.records()).expect("its own"), position);
         let malformed = PlaceRecord { min: "x".into(), max: "FF".into(), after: 0 };
         assert_eq!(LogPosition::of_records(&[malformed]).expect_err("no number").kind(), ErrorKind::Corrupt);
+    }
+
+    fn after(position: &LogPosition) -> Vec<u64> {
+        position.parts().iter().map(|part| part.after).collect()
+    }
+
+    #[test]
+    fn a_part_advances_alone_and_hands_its_place_on_when_it_is_divided() {
+        let parts = [(0, 0x20, 3), (0x20, 0x40, 5), (0x40, 0xFF, 0)];
+        let part = |(min, max, after)| LogPart { span: span(min, max), after };
+        let mut position = LogPosition::new(parts.map(part).to_vec());
+        position.advance(&span(0x20, 0x40), 9);
+        assert_eq!(after(&position), [3, 9, 0]);
+        position.advance(&span(0x20, 0x40), 9);
+        position.divide(1, vec![span(0x20, 0x28), span(0x28, 0x30), span(0x30, 0x40)]);
+        assert_eq!(after(&position), [3, 9, 9, 9, 0], "each goes on where the whole was");
+        position.advance(&span(0x28, 0x30), 12);
+        assert_eq!(after(&position), [3, 9, 12, 9, 0]);
+        let spans: Vec<_> = position.parts().iter().map(|part| part.span.clone()).collect();
+        let ends: Vec<_> =
+            spans.iter().map(|span| &span.max).zip(spans[1..].iter().map(|span| &span.min)).collect();
+        assert!(ends.iter().all(|(max, min)| max == min), "no part of the hash space is lost");
+    }
+
+    #[test]
+    #[should_panic(expected = "the parts of a part lie in it")]
+    fn a_part_is_divided_within_its_bounds() {
+        let mut position = LogPosition { parts: vec![LogPart { span: span(0x20, 0x40), after: 9 }] };
+        position.divide(0, vec![span(0x20, 0x30), span(0x30, 0x50)]);
     }
 
     #[test]

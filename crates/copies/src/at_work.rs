@@ -37,6 +37,17 @@ impl IndexAtWork<'_> {
         });
         !is_same || self.serving.is_closing()
     }
+
+    /// Ends a comparison where the index is another one than at its beginning.
+    pub fn check_same(&self) -> Result<()> {
+        match self.is_interrupted() {
+            false => Ok(()),
+            true => Err(Error::new(
+                ErrorKind::Conflict,
+                "the index was paused, rebuilt or deleted, or the server stops: verify it again later",
+            )),
+        }
+    }
 }
 
 /// A chunk of a build that is begun again when the index continues.

@@ -8,7 +8,7 @@ use shardlake_model::ContainerRid;
 use tokio::sync::Notify;
 
 use crate::status::Status;
-use crate::verify::Verification;
+use crate::verification::{IndexVerification, Verification};
 
 /// An index in memory, through all changes of its record.
 #[derive(Debug)]
@@ -80,5 +80,14 @@ impl Entries {
         }
         known.version = version;
         (known.entries.values().cloned().collect(), new)
+    }
+}
+
+impl IndexEntry {
+    pub(crate) fn change_verification(&self, change: impl FnOnce(&mut IndexVerification)) {
+        let mut slot = self.verification.lock().expect("nothing panics under this lock");
+        if let Some(report) = slot.as_mut() {
+            change(report);
+        }
     }
 }

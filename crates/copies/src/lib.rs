@@ -42,6 +42,7 @@ mod saver;
 mod send;
 mod status;
 mod sweep;
+mod verification;
 mod verify;
 
 use std::sync::Arc;
@@ -56,7 +57,8 @@ use entries::{Entries, IndexEntry};
 pub use reads::{Awaited, READ_WAIT_MAX};
 pub use shardlake_change_log::AtLeast;
 pub use status::{IndexReport, REFUSALS_LISTED, Refusal};
-pub use verify::{DIFFERENCES_LISTED, Difference, DifferenceKind, IndexVerification, Repair, VerifyState};
+pub use verification::{DIFFERENCES_LISTED, Difference, DifferenceKind, IndexVerification, VerifyState};
+pub use verify::Repair;
 
 /// The indexes of an account. Cheap to clone; their tasks hold it weakly.
 #[derive(Debug, Clone)]

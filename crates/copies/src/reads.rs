@@ -258,6 +258,6 @@ impl Awaited {
 
 fn of_another(source: &str) -> Error {
     Error::bad_request(format!(
-        "the session token for the read of the index is of another container, or of an earlier '{source}': send the x-ms-session-token of an answer of '{source}', or 'now'"
+        "the session token for the read of the index is of another container, or of an earlier '{source}': send the session token of an answer of '{source}', or 'now'"
     ))
 }

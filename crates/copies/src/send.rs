@@ -34,7 +34,7 @@ fn context(serving: &Serving) -> RequestContext {
 }
 
 /// Applies rows, and returns when all are durable. It waits for every answer, also after an error, so
-/// that nothing arrives later. To be polled to its end. `sent` has what was applied, also after an error.
+/// that nothing arrives later. To be polled to its end. `sent` counts the applied rows, also after an error.
 pub(crate) async fn apply(
     serving: &Serving,
     target: Target,

@@ -12,6 +12,7 @@ use shardlake_routing::{initial_ranges, place_together};
 use shardlake_stdx::Timestamp;
 
 use crate::Resources;
+use crate::index_settings::{self, IndexSettingsChange};
 use crate::kept::Keeping;
 use crate::secondary_indexes::{
     SecondaryIndexView, check_has_no_indexes, check_replace, check_throughput, new_index_record, touch_source,
@@ -25,6 +26,16 @@ use shardlake_router::{index_moved_to, index_of_new};
 const SHARED_THROUGHPUT_COUNT_EXCEEDED: u32 = 1019;
 
 impl Resources {
+    /// Changes settings of a global secondary index. They hold from the next read, and from the next round of its task.
+    pub async fn set_index(
+        &self,
+        database: &str,
+        container: &str,
+        change: IndexSettingsChange,
+    ) -> Result<()> {
+        index_settings::set_index(self, database, container, change).await
+    }
+
     /// `definition` is as the client wrote it. Without a throughput the container shares the database's, or gets 400 RU/s.
     pub async fn create_container(
         &self,

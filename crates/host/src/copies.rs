@@ -37,7 +37,11 @@ impl Command for ApplyCopies {
         }
         let permit = at.admit(ctx, OperationKind::Write, Touched::Span(&at.partition().epk_range))?;
         let outcome = apply.await;
-        permit.settle_outcome(&outcome, |reply| cost(reply, &self.batch));
+        permit.settle_outcome(&outcome, |reply| {
+            let done = (reply.written + reply.deleted + reply.unchanged) as usize;
+            debug_assert!(done <= self.batch.rows.len(), "each row has one outcome");
+            cost(reply, &self.batch)
+        });
         outcome
     }
 }

@@ -13,6 +13,7 @@
 //! | `kept_heat.rs`, `earlier_heat.rs` | heat that outlives the process: stored and read back; drawn into the map |
 //! | `key_report.rs` | one logical partition |
 //! | `reports.rs`, `partitions.rs`, `partition_descriptions.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
+//! | `verify.rs` | checks everything stored against itself |
 //!
 //! [`Upkeep`] is the API. No request calls it while it is served: the tasks look at the catalog now and
 //! again, and whenever it changes. They hold the account weakly, so that dropping the account ends them.
@@ -34,6 +35,7 @@ mod purge;
 mod relocation;
 mod relocation_run;
 mod reports;
+mod verify;
 
 use std::sync::{Arc, Weak};
 
@@ -49,6 +51,7 @@ pub use partition_loads::{ContainerLoad, PartitionLoad, RelocationLoad};
 pub use pulse::{AccountPulse, ContainerPulse, PulseSpan};
 pub use relocation::{RelocationHooks, RelocationTicket, SplitAt};
 pub use reports::{ContainerReport, LargeKey, RangeReport};
+pub use verify::{VerifyReport, verify, verify_shards};
 
 /// When expired items are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

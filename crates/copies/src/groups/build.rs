@@ -38,7 +38,7 @@ pub(crate) async fn write_chunk(at: &IndexAtWork<'_>, chunk: &mut ItemsRound) ->
         }
         let mut rows = GroupRows::new(at, chunk.upto());
         for (id, CountedGroup { place, source, keys, state }) in pass.groups {
-            rows.add((id, place, &source), &keys, &state);
+            rows.add(id, place, &source, &keys, &state);
             if rows.len() == CopyBatch::ROWS_MAX {
                 rows.apply().await?;
                 work.pause().await;

@@ -92,7 +92,7 @@ async fn write(
 ) -> Result<()> {
     let mut rows = GroupRows::new(at, upto);
     for (id, Counting { place, keys, state }) in counted {
-        rows.add((id, place, source), &keys.unwrap_or_default(), &state);
+        rows.add(id, place, source, &keys.unwrap_or_default(), &state);
         if rows.len() == CopyBatch::ROWS_MAX {
             rows.apply().await?;
         }

@@ -26,7 +26,9 @@ impl<'a> GroupRows<'a> {
     /// item.
     pub fn add(
         &mut self,
-        (id, place, source): (String, LogicalKey, &LogicalKey),
+        id: String,
+        place: LogicalKey,
+        source: &LogicalKey,
         keys: &[Value],
         state: &GroupState,
     ) {

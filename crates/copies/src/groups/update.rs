@@ -70,7 +70,7 @@ async fn update(
             Ok(true) if state.is_empty() && row.is_none() => {}
             Ok(true) => {
                 let keys = keys.or(group.keys).unwrap_or_default();
-                written.add((id, group.place, &group.source), &keys, &state);
+                written.add(id, group.place, &group.source, &keys, &state);
             }
             Err(_) => again.add(id, group.place, &group.source),
         }

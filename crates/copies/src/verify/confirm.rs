@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use shardlake_document::{partition_key_text, write_json, write_json_string};
+use shardlake_document::write_json;
 use shardlake_model::{ContainerRid, Error, ErrorKind, ExpiredRows, Preconditions, RequestContext, Result};
 use shardlake_partition::{
     CommandContext, ItemRow, LogicalKey, Rank, RowStamp, StoredItem, duplicate_id, item_of_position,
@@ -14,10 +14,10 @@ use shardlake_partition::{
 use shardlake_router::{KeyedRow, Serving, partition_of};
 use shardlake_routing::KeyRange;
 
-use super::check_same;
+use super::differences::{difference, item_of, note, text_of};
 use super::pass::{Extra, Pass, name_of};
-use super::report::{Difference, DifferenceKind};
 use crate::at_work::IndexAtWork;
+use crate::verification::DifferenceKind;
 
 /// Items of one view.
 const CHUNK_ITEMS: usize = 64_000;
@@ -29,7 +29,7 @@ struct ExtraRow<'p> {
     text: String,
 }
 
-/// Looks again at what a pass suspects, and reports what is different.
+/// Looks again at the suspects of a pass, and reports differences.
 pub(super) async fn confirm(at: &IndexAtWork<'_>, pass: &Pass) -> Result<()> {
     let mut extras = Vec::new();
     for extra in &pass.extras {
@@ -60,11 +60,7 @@ async fn still_there<'p>(at: &IndexAtWork<'_>, extra: &'p Extra) -> Result<Optio
 }
 
 /// Reads the items of the pass again. Returns those that are wanted and exist.
-async fn look_again(
-    at: &IndexAtWork<'_>,
-    pass: &Pass,
-    wanted: &BTreeSet<([u8; 4], String)>,
-) -> Result<BTreeSet<([u8; 4], String)>> {
+async fn look_again(at: &IndexAtWork<'_>, pass: &Pass, wanted: &SourceNames) -> Result<SourceNames> {
     let (mut rest, mut there) = (pass.span().clone(), BTreeSet::new());
     let mut routing = at.serving.routing_of(at.source.clone());
     while rest.min < rest.max {
@@ -81,7 +77,7 @@ async fn look_again(
                 for item in &items {
                     look_at(at, pass, item, (wanted, &mut there)).await?;
                 }
-                check_same(at)?;
+                at.check_same()?;
             }
             Ok(round.covered().expect("the chunk is read to its end").max)
         };
@@ -94,11 +90,14 @@ async fn look_again(
     Ok(there)
 }
 
+/// Items of the source by the hash of their logical partition, and id.
+type SourceNames = BTreeSet<([u8; 4], String)>;
+
 async fn look_at(
     at: &IndexAtWork<'_>,
     pass: &Pass,
     ItemRow { key, record }: &ItemRow,
-    (wanted, there): (&BTreeSet<([u8; 4], String)>, &mut BTreeSet<([u8; 4], String)>),
+    (wanted, there): (&SourceNames, &mut SourceNames),
 ) -> Result<()> {
     let (logical, id) = item_of_position(key)?;
     let name = (RowStamp::source_of(&logical), id);
@@ -109,16 +108,18 @@ async fn look_at(
     for row in at.rows.rows_of(&item.view(), &logical.partition_key).rows {
         let suspected = pass.suspects.get(&name_of(&row.key, &row.row.id));
         if suspected == Some(&item.lsn()) {
-            compare(at, (&logical, &name.1, item.lsn()), &row).await?;
+            compare(at, &logical, &name.1, item.lsn(), &row).await?;
         }
     }
     Ok(())
 }
 
-/// Compares one row with what its item says.
+/// Compares one row with the row that its item has.
 async fn compare(
     at: &IndexAtWork<'_>,
-    (logical, id, lsn): (&LogicalKey, &str, u64),
+    logical: &LogicalKey,
+    id: &str,
+    lsn: u64,
     row: &KeyedRow,
 ) -> Result<()> {
     let found = stored_row(at, &row.key, &row.row.id).await?;
@@ -169,47 +170,6 @@ async fn stored_row(at: &IndexAtWork<'_>, key: &LogicalKey, row: &str) -> Result
         }
     }
     Ok(None)
-}
-
-pub(super) fn note(at: &IndexAtWork<'_>, difference: Difference) {
-    tracing::warn!(index = at.entry.number, ?difference, "a row of an index is not that of its definition");
-    at.entry.change_verification(|report| report.note(difference));
-}
-
-fn difference(
-    kind: DifferenceKind,
-    item: String,
-    (key, row): (&LogicalKey, &str),
-    (expected, found): (Option<String>, Option<String>),
-) -> Difference {
-    let key = partition_key_text(&key.partition_key);
-    Difference { kind, item, key, row: row.to_owned(), expected, found }
-}
-
-/// A row that should have another id.
-pub(super) fn wrong_name(key: &LogicalKey, id: &str, wanted: &str, found: String) -> Difference {
-    let expected = Some(json_text(wanted));
-    difference(DifferenceKind::WrongName, String::new(), (key, id), (expected, Some(found)))
-}
-
-fn item_of(row: &StoredItem) -> String {
-    match row.body().get("_id") {
-        Some(shardlake_document::RawValue::String(id)) => id.to_string(),
-        _ => String::new(),
-    }
-}
-
-fn json_text(text: &str) -> String {
-    let mut out = Vec::new();
-    write_json_string(text, &mut out);
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-/// A row as JSON, without system properties.
-pub(super) fn text_of(row: &StoredItem) -> String {
-    let mut text = Vec::new();
-    write_json(row.body(), &mut text);
-    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// An item as it is stored now, at no charge.

@@ -4,22 +4,22 @@
 //! for each part of the source's hash space, as many items as memory allows:
 //!   source  view at LSN s ── rows of its items ── names and digests            (pass.rs)
 //!   index   has passed s ── every row of the part: as expected, or suspected   (pass.rs)
-//!   both    a second look at what is suspected: an item that has changed since s proves nothing    (confirm.rs)
+//!   both    a second look at suspects: an item that has changed since s proves nothing    (confirm.rs)
 //! ```
 //! A row whose stamp is at or below `s` was made from a version that the view has, or that had ended before: so it is among the expected
 //! rows or one too many. A stamp above `s` is of a later change.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `report.rs` | the report, in memory, and what it bounds |
+//! | `differences.rs` | differences as they are reported |
 //! | `pass.rs` | one part of the source against the index |
 //! | `confirm.rs` | the second look |
 //! | `names.rs` | names of the rows of a unique index |
 
 mod confirm;
+mod differences;
 mod names;
 mod pass;
-mod report;
 
 use std::sync::Arc;
 
@@ -32,10 +32,9 @@ use shardlake_storage::Shard;
 use crate::Copies;
 use crate::at_work::IndexAtWork;
 use crate::entries::IndexEntry;
-pub(crate) use report::Verification;
-pub use report::{DIFFERENCES_LISTED, Difference, DifferenceKind, IndexVerification, VerifyState};
+use crate::verification::{IndexVerification, VerifyState};
 
-/// What a verification does about differences.
+/// How a verification treats differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repair {
     /// It reports them.
@@ -140,15 +139,4 @@ async fn compare(copies: &Copies, entry: &Arc<IndexEntry>, record: &SecondaryInd
         rest = pass.rest();
     }
     Ok(())
-}
-
-/// Ends the comparison where the index is not that any more that it began with.
-fn check_same(at: &IndexAtWork<'_>) -> Result<()> {
-    match at.is_interrupted() {
-        false => Ok(()),
-        true => Err(Error::new(
-            ErrorKind::Conflict,
-            "the index was paused, rebuilt or deleted, or the server stops: verify it again later",
-        )),
-    }
 }

@@ -2,7 +2,7 @@
 
 use shardlake_partition::{LogicalKey, Rank, StoredItem, duplicate_id, key_name, logical_name};
 
-use super::confirm::{note, text_of, wrong_name};
+use super::differences::{note, text_of, wrong_name};
 use crate::at_work::IndexAtWork;
 
 /// The rows of the key at hand. A chunk of a view cuts no key.

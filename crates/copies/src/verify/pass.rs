@@ -13,7 +13,6 @@ use shardlake_routing::{Epk, KeyRange};
 use shardlake_stdx::murmur3_128;
 use shardlake_storage::PacedWork;
 
-use super::check_same;
 use super::names::Names;
 use crate::at_work::IndexAtWork;
 
@@ -46,7 +45,7 @@ pub(super) struct Extra {
     pub stamp: RowStamp,
 }
 
-/// The rows of a part of the source, and what the index has instead.
+/// The rows of a part of the source, and those of the index.
 pub(super) struct Pass {
     span: KeyRange,
     parts: Vec<LogPart>,
@@ -80,7 +79,7 @@ impl Pass {
         let mut routing = at.serving.routing_of(at.source.clone());
         let (mut next, mut hashes) = (span.min.clone(), Vec::new());
         while next < span.max && (pass.expected.len() < ROWS_MAX || cut(&next) <= span.min) {
-            check_same(at)?;
+            at.check_same()?;
             let rest = KeyRange { min: next.clone(), max: span.max.clone() };
             let partition = {
                 let mut found = routing.entry.map.overlapping(&rest);
@@ -90,7 +89,7 @@ impl Pass {
                 partition.ok_or_else(|| Error::internal("a part of the hash space that no range has"))?;
             let read = pass.read_chunk(at, partition.hosted().partition(), &rest, &mut hashes, work).await;
             if routing.has_moved(&read).await? {
-                // What was read of the chunk is read again: names and digests are the same, or newer.
+                // The pages of the chunk are read again: names and digests are the same, or newer.
                 continue;
             }
             next = read?;
@@ -143,7 +142,7 @@ impl Pass {
                     self.items += 1;
                 }
                 work.pause().await;
-                check_same(at)?;
+                at.check_same()?;
             }
         }
         let covered = round.covered().expect("the chunk is read to its end");
@@ -216,7 +215,7 @@ impl Pass {
                 }
                 at.entry.change_verification(|report| report.rows += rows.len() as u64);
                 work.pause().await;
-                check_same(at)?;
+                at.check_same()?;
             }
         }
         names.end(at);

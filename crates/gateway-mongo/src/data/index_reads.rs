@@ -8,7 +8,7 @@ use crate::errors::Result;
 /// Commands that wait. A collection that a pipeline reads further on is read as it is.
 const READS: [&str; 4] = ["find", "count", "distinct", "aggregate"];
 
-/// Waits until the index that a command reads has what its definition asks for.
+/// Waits until the index that a command reads has the writes that its definition asks for.
 pub async fn wait(call: &Call) -> Result<()> {
     let account = &call.deployment.account;
     if !READS.contains(&call.name)

@@ -149,6 +149,35 @@ async fn low_priority_is_refused_first() {
 }
 
 #[tokio::test]
+async fn the_servers_own_work_that_pays_is_refused_as_requests_of_low_priority_are() {
+    let fixture = Fixture::new().await;
+    let c = container(&fixture, "c", Some(Throughput::Manual(400))).await;
+    let alone = Client { priority: Priority::Background, ..Client::of(&c, 800) };
+    let (charged, refused) = run(&fixture, &[alone], 10).await[0];
+    assert!(charged > 0 && charged <= (400 * 10 + 400) * 100, "{charged} of a budget of 400 a second");
+    assert!(refused > 0, "it waits for the budget as others do");
+    let report = fixture.account.router().throughput_of(&c);
+    assert!(report.partitions.iter().any(|(_, budget)| budget.refused > 0));
+    // A client that uses all of the budget leaves it next to nothing.
+    let client = Client::of(&c, 400);
+    let own = Client { priority: Priority::Background, ..Client::of(&c, 400) };
+    let totals = run(&fixture, &[client, own], 10).await;
+    assert!(totals[0].0 > 5 * totals[1].0, "{totals:?}");
+}
+
+#[tokio::test]
+async fn the_servers_own_work_is_in_no_budget_and_is_never_refused() {
+    let fixture = Fixture::new().await;
+    let c = container(&fixture, "c", Some(Throughput::Manual(400))).await;
+    let own = Client { priority: Priority::System, ..Client::of(&c, 4_000) };
+    let totals = run(&fixture, &[own, Client::of(&c, 300)], 5).await;
+    assert_eq!(totals[0].1, 0, "it is not refused");
+    assert_eq!(totals[1], (300 * 5 * 100, 0), "and takes nothing from clients");
+    let report = fixture.account.router().throughput_of(&c);
+    assert!(report.partitions.iter().all(|(_, budget)| budget.refused == 0));
+}
+
+#[tokio::test]
 async fn autoscale_gives_its_maximum_and_shows_what_is_used() {
     let fixture = Fixture::new().await;
     let autoscale = Throughput::Autoscale(Autoscale::new(1_000));

@@ -89,7 +89,7 @@ struct Change {
     after: Option<(RowStamp, PreparedBody)>,
 }
 
-/// Changes of one commit, and what they are about.
+/// Changes of one commit, and their rows.
 #[derive(Debug, Default)]
 struct Changes {
     list: Vec<Change>,

@@ -341,7 +341,7 @@ proptest! {
 
     #[test]
     fn other_texts_are_no_states(text in "[A-Za-z0-9_-]{0,60}") {
-        // It must not panic, and a state that it takes is one that it would write.
+        // It must not panic, and it takes no state that it would not write.
         let _read = derivation(DEFINITIONS[0]).read_group(&text);
     }
 }

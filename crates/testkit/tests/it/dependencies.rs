@@ -54,7 +54,21 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("backup", &["model", "storage", "partition", "catalog", "router"]),
     ("change-log", &["model", "routing", "partition", "catalog", "host", "router"]),
-    ("maintenance", &["model", "document", "routing", "heat", "partition", "catalog", "capacity", "router"]),
+    (
+        "maintenance",
+        &[
+            "model",
+            "document",
+            "routing",
+            "charge",
+            "storage",
+            "heat",
+            "partition",
+            "catalog",
+            "capacity",
+            "router",
+        ],
+    ),
     ("definitions", &["model", "document", "routing", "sql", "partition", "script", "catalog", "router"]),
     (
         "analytics",
@@ -108,7 +122,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "copies",
-        &["model", "document", "routing", "storage", "partition", "catalog", "host", "router", "change-log"],
+        &[
+            "model",
+            "document",
+            "routing",
+            "sql",
+            "storage",
+            "partition",
+            "catalog",
+            "host",
+            "router",
+            "change-log",
+        ],
     ),
     (
         "projections",

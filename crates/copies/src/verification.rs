@@ -5,8 +5,6 @@ use std::sync::Mutex;
 use shardlake_model::{Error, Result};
 use shardlake_stdx::Timestamp;
 
-use crate::entries::IndexEntry;
-
 /// Differences that are listed; others are counted.
 pub const DIFFERENCES_LISTED: usize = 100;
 
@@ -66,7 +64,7 @@ pub struct Difference {
 pub(crate) type Verification = Mutex<Option<IndexVerification>>;
 
 impl IndexVerification {
-    pub(super) fn begin(began: Timestamp, items_at_first: u64) -> IndexVerification {
+    pub(crate) fn begin(began: Timestamp, items_at_first: u64) -> IndexVerification {
         IndexVerification {
             state: VerifyState::Running,
             began,
@@ -80,7 +78,7 @@ impl IndexVerification {
         }
     }
 
-    pub(super) fn end(&mut self, outcome: Result<Option<u16>>, ended: Timestamp) {
+    pub(crate) fn end(&mut self, outcome: Result<Option<u16>>, ended: Timestamp) {
         self.ended = Some(ended);
         self.state = match outcome {
             Ok(repaired_by) => {
@@ -91,7 +89,7 @@ impl IndexVerification {
         };
     }
 
-    pub(super) fn note(&mut self, difference: Difference) {
+    pub(crate) fn note(&mut self, difference: Difference) {
         self.differences += 1;
         if self.listed.len() < DIFFERENCES_LISTED {
             self.listed.push(difference);
@@ -109,13 +107,4 @@ impl IndexVerification {
 
 fn reason(error: &Error) -> String {
     error.message().to_owned()
-}
-
-impl IndexEntry {
-    pub(super) fn change_verification(&self, change: impl FnOnce(&mut IndexVerification)) {
-        let mut slot = self.verification.lock().expect("nothing panics under this lock");
-        if let Some(report) = slot.as_mut() {
-            change(report);
-        }
-    }
 }
