@@ -75,6 +75,8 @@ pub async fn verify_shards(shards: &Shards, on_items: &(dyn Fn(u64) + Sync)) -> 
             report.partitions.push(VerifiedPartition { name, report: partition });
         }
     }
+    let ranges: usize = stored.containers.values().map(|record| record.ranges.len()).sum();
+    assert!(report.partitions.len() <= ranges, "a partition is checked once");
     let known = known_partitions(&stored);
     report.problems.extend(shardlake_router::membership_problems(shards).await?);
     for (shard, number) in shards.iter().zip(0..) {

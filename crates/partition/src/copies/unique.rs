@@ -104,7 +104,7 @@ struct KeyRows<'r> {
     name: Option<String>,
     /// Stored items by their ids.
     stored: BTreeMap<String, StoredItem>,
-    /// What each id has after the commit.
+    /// The row of each id after the commit.
     after: BTreeMap<String, Option<Version>>,
 }
 
@@ -254,7 +254,7 @@ impl At<'_> {
             rows.after.insert(name.clone(), None);
             rows.after.insert(duplicate_id(&name, &holder.row), Some(version));
         }
-        // One that was not written comes after the holder that went.
+        // A row that was not written comes after the holder that went.
         if let Some(new) = new.as_ref().filter(|new| is_removed && !written.contains_key(new)) {
             let id = duplicate_id(&name, &new.row);
             let stored = rows.stored.get(&id).expect("it was found among the rows of the key");
