@@ -100,15 +100,15 @@ async fn run(batches: Vec<Vec<Write>>) -> Result<(), TestCaseError> {
         lsn += 1;
         let mut rows: BTreeMap<(usize, u8), CopyRow> = BTreeMap::new();
         for (item, key) in batch {
-            for place in 0..KEYS.len() {
+            for (place, key_text) in KEYS.iter().enumerate() {
                 let is_there = key.is_some_and(|key| usize::from(key) % KEYS.len() == place);
                 match is_there {
                     true => {
-                        rows.insert((place, item), row(&container, KEYS[place], item, lsn));
+                        rows.insert((place, item), row(&container, key_text, item, lsn));
                         model.insert((place, item), lsn);
                     }
                     false => {
-                        rows.insert((place, item), end(&container, KEYS[place], item, lsn));
+                        rows.insert((place, item), end(&container, key_text, item, lsn));
                         model.remove(&(place, item));
                     }
                 }

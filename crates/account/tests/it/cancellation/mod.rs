@@ -44,6 +44,7 @@ const IN_NO_TABLE: &[&str] = &[
     "rebuild_analytical",
     "replace_with_index",
     "set_analytical",
+    "set_index",
     // Steps of operations that the tables name, or of the MongoDB API, whose commands have tests of their own.
     "batch_with",
     "create_all",
