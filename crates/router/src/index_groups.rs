@@ -94,7 +94,7 @@ impl IndexRows {
     }
 }
 
-/// `number u16 | length of the id u8 | id | length of the key's text u16 | text | arguments`, little-endian.
+/// `number u16 | length of the id u8 | id | length of the key's text u16 | text | number of arguments u8 | arguments`, little-endian.
 fn encode(number: usize, KeyedContribution { key, contribution }: &KeyedContribution) -> Vec<u8> {
     let number = u16::try_from(number).expect("an item has at most 100 rows");
     let text = partition_key_text(&key.partition_key);
@@ -104,6 +104,7 @@ fn encode(number: usize, KeyedContribution { key, contribution }: &KeyedContribu
     let length = u16::try_from(text.len()).expect("keys have at most 2 KiB");
     bytes.extend_from_slice(&length.to_le_bytes());
     bytes.extend_from_slice(text.as_bytes());
+    bytes.push(u8::try_from(contribution.arguments.len()).expect("a definition has at most 100 outputs"));
     contribution.arguments.iter().for_each(|argument| argument.write(&mut bytes));
     bytes
 }
@@ -120,9 +121,12 @@ impl EndedContribution {
         let (key, mut rest) = rest.split_at_checked(length).ok_or_else(malformed)?;
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| malformed());
         let key = parse_partition_key(&text(key)?).map_err(|_| malformed())?;
-        let mut arguments = Vec::new();
-        while !rest.is_empty() {
-            arguments.push(Argument::read(&mut rest).ok_or_else(malformed)?);
+        let (count, after) = rest.split_first().ok_or_else(malformed)?;
+        rest = after;
+        let arguments = (0..*count).map(|_| Argument::read(&mut rest).ok_or_else(malformed));
+        let arguments = arguments.collect::<Result<_>>()?;
+        if !rest.is_empty() {
+            return Err(malformed());
         }
         Ok(EndedContribution { number: u16::from_le_bytes(*number), id: text(id)?, key, arguments })
     }
@@ -144,8 +148,9 @@ mod tests {
         let bytes = encode(7, &KeyedContribution { key, contribution });
         let read = EndedContribution::decode(&bytes).expect("its own");
         assert_eq!(read, EndedContribution { number: 7, id: "abc".into(), key: partition_key, arguments });
-        for end in 0..bytes.len() - 10 {
+        for end in 0..bytes.len() {
             assert!(EndedContribution::decode(&bytes[..end]).is_err(), "cut at {end}");
         }
+        assert!(EndedContribution::decode(&[&bytes[..], &[0]].concat()).is_err(), "more than announced");
     }
 }
