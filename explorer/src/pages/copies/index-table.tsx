@@ -1,4 +1,4 @@
-// Global secondary indexes: how far each is, what it refused, and the orders of an operator.
+// Table of global secondary indexes: their lag, their refused items, and the actions of an operator.
 
 import { createSignal, For, Show, type JSX } from "solid-js";
 import { deleteContainer } from "../../client/endpoints";

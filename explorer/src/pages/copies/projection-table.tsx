@@ -1,4 +1,4 @@
-// Projections: how far each is, what it could not apply, and its rule.
+// Table of projections: their lag, their dead letters, and their rules.
 
 import { createSignal, For, Show, type JSX } from "solid-js";
 import { deleteProjection, pauseProjection, resumeProjection, type Projection } from "../../client/projections";
