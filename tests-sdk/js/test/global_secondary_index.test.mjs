@@ -67,7 +67,7 @@ test('writes of an index are refused, and its source is deleted last', () =>
 test('settings and members that nothing follows are refused by name', () =>
   withDatabase(client, async (database) => {
     const source = await createContainer(database);
-    for (const members of [{ shardlake: { unique: true } }, { apiSpecificDefinition: {} }]) {
+    for (const members of [{ shardlake: { deadLetters: 'letters' } }, { apiSpecificDefinition: {} }]) {
       const [name] = Object.keys(members.shardlake ?? members);
       const error = await expectStatus(501, () => createIndex(database, source, { definition, ...members }));
       assert.ok(error.body.message.includes(name), error.body.message);

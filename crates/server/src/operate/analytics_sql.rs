@@ -114,12 +114,14 @@ pub async fn run(sql: &Sql) -> Result<ExitCode, String> {
     let progress = shown.begin("reads", Unit::Bytes, None);
     let mut query = Running { client: &client, id: None };
     let outcome = tokio::select! {
-        outcome = query.answer(sql, &request, timeout, &progress) => outcome,
+        // First, so that the signal is caught before the request is sent.
+        biased;
         _ = tokio::signal::ctrl_c() => {
             drop(progress);
             query.cancel().await;
             return Ok(ExitCode::from(INTERRUPTED));
         }
+        outcome = query.answer(sql, &request, timeout, &progress) => outcome,
     };
     progress.finish("done");
     let (answer, end) = outcome?;
