@@ -5,6 +5,7 @@
 //! asking the [`Store`] of its invocation. Nothing here knows a partition: implementations of [`Store`]
 //! define the transaction.
 
+pub mod changes;
 mod confined;
 mod conversation;
 mod endings;
