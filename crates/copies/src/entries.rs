@@ -18,7 +18,7 @@ pub(crate) struct IndexEntry {
     pub index: ContainerRid,
     pub source: ContainerRid,
     pub status: Status,
-    /// Wakes the task: the record has changed or ended.
+    /// Wakes the task: the record has changed or ended, or a read waits for the next round.
     pub wake: Notify,
     /// Wakes reads that wait: the position or the record has changed.
     pub moved: Notify,

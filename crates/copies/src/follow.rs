@@ -1,9 +1,10 @@
-//! Rounds: pages of the source's log, applied to the index one after the other.
+//! Rounds: pages of the source's log, applied to the index one after the other. Pages of several parts of the source are applied
+//! together, so that partitions of the index have few, large commits.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow::{self, Break, Continue};
 
-use shardlake_change_log::{LogFollower, NextRound, PartRound};
+use shardlake_change_log::{LogFollower, NextRound, NextRounds, PartRound};
 use shardlake_document::partition_key_text;
 use shardlake_model::{ErrorKind, ExpiredRows, Result};
 use shardlake_partition::{ChangeKind, Image, Images, LogChange, RoundError, StoredItem, item_of_position};
@@ -15,6 +16,10 @@ use crate::status::Refusal;
 
 /// Operations of one page.
 pub(crate) const PAGE_OPERATIONS: usize = 256;
+/// Operations of the pages that are applied together, but for the rest of a commit.
+const OPERATIONS_TOGETHER: usize = 1024;
+/// Parts of the source whose pages are applied together. A page has up to 16 MB of records.
+const PARTS_TOGETHER: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
@@ -27,7 +32,7 @@ pub(crate) enum Progress {
     Hole,
 }
 
-/// The next round; breaks where there is none.
+/// The next round of one part; breaks where there is none.
 pub(crate) async fn next_round(
     at: &IndexAtWork<'_>,
     follower: &mut LogFollower,
@@ -39,34 +44,71 @@ pub(crate) async fn next_round(
             follower.look_again(at.serving);
             Ok(Break(Progress::Idle))
         }
-        Err(RoundError::Failed(error)) => Err(error),
-        Err(RoundError::Hole { .. } | RoundError::Ahead { .. }) => Ok(Break(Progress::Hole)),
+        Err(error) => without_round(error),
     }
 }
 
-/// Applies one round of one part.
+/// Applies one round of several parts.
 pub(crate) async fn follow(at: &IndexAtWork<'_>, follower: &mut LogFollower) -> Result<Progress> {
-    let PartRound { span, round } = match next_round(at, follower).await? {
-        Continue(round) => round,
+    let mut rounds = match next_rounds(at, follower).await? {
+        Continue(rounds) => rounds,
         Break(progress) => return Ok(progress),
     };
-    let mut round = round.with(Images::Current).in_pages_of(PAGE_OPERATIONS);
     loop {
-        let page = match round.next_page().await {
-            Ok(Some(page)) => page,
-            Ok(None) => return Ok(Progress::Worked),
-            // Its part goes on in the partitions that replaced it.
-            Err(error) if error.kind() == ErrorKind::PartitionGone => return Ok(Progress::Worked),
-            Err(error) => return Err(error),
-        };
-        let changes = changes_of(at, &page.changes)?;
-        for step in steps(at, changes, page.upto) {
-            at.take(step, follower, &span).await?;
+        let (mut changes, mut upto, mut unread) = (Vec::new(), Vec::new(), Vec::new());
+        for PartRound { span, mut round } in rounds {
+            match round.next_page().await {
+                Ok(Some(page)) => {
+                    changes.extend(changes_of(at, &page.changes)?);
+                    upto.push((span.clone(), page.upto));
+                    unread.push(PartRound { span, round });
+                }
+                Ok(None) => {}
+                // Its part goes on in the partitions that replaced it.
+                Err(error) if error.kind() == ErrorKind::PartitionGone => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if unread.is_empty() {
+            return Ok(Progress::Worked);
+        }
+        for step in steps(at, changes, upto) {
+            at.take(step, follower).await?;
         }
         at.note_position(follower);
         if at.is_interrupted() {
             return Ok(Progress::Worked);
         }
+        rounds = unread;
+    }
+}
+
+/// The next rounds, with records; breaks where there are none.
+async fn next_rounds(
+    at: &IndexAtWork<'_>,
+    follower: &mut LogFollower,
+) -> Result<ControlFlow<Progress, Vec<PartRound>>> {
+    let rounds = match follower.next_rounds(at.serving, PARTS_TOGETHER).await {
+        Ok(NextRounds::Rounds(rounds)) if rounds.is_empty() => return Ok(Break(Progress::Looked)),
+        Ok(NextRounds::Rounds(rounds)) => rounds,
+        Ok(NextRounds::End) => {
+            follower.look_again(at.serving);
+            return Ok(Break(Progress::Idle));
+        }
+        Err(error) => return without_round(error),
+    };
+    let operations = OPERATIONS_TOGETHER / rounds.len();
+    let ready = rounds.into_iter().map(|PartRound { span, round }| PartRound {
+        span,
+        round: round.with(Images::Current).in_pages_of(operations),
+    });
+    Ok(Continue(ready.collect()))
+}
+
+fn without_round<R>(error: RoundError) -> Result<ControlFlow<Progress, R>> {
+    match error {
+        RoundError::Failed(error) => Err(error),
+        RoundError::Hole { .. } | RoundError::Ahead { .. } => Ok(Break(Progress::Hole)),
     }
 }
 
@@ -105,11 +147,11 @@ fn changes_of(at: &IndexAtWork<'_>, changes: &[LogChange]) -> Result<Vec<ItemCha
 }
 
 impl IndexAtWork<'_> {
-    async fn take(&self, step: Step, follower: &mut LogFollower, span: &KeyRange) -> Result<()> {
+    async fn take(&self, step: Step<Vec<(KeyRange, u64)>>, follower: &mut LogFollower) -> Result<()> {
         match step {
             Step::Write(rows) | Step::End(rows) => self.apply(rows).await,
-            Step::Done(upto) => {
-                follower.done(span, upto);
+            Step::Done(parts) => {
+                parts.iter().for_each(|(span, upto)| follower.done(span, *upto));
                 Ok(())
             }
         }

@@ -1,4 +1,4 @@
-//! Steps of a page of the source's log, as data and in the order in which they are to be done.
+//! Steps of pages of the source's log, as data and in the order in which they are to be done.
 //!
 //! ```text
 //! Write   every row of the page's items, as the newest version has it   all durable, then
@@ -31,11 +31,11 @@ pub(crate) struct ItemChange {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Step {
+pub(crate) enum Step<P> {
     Write(Vec<CopyRow>),
     End(Vec<CopyRow>),
     /// Everything up to here is applied.
-    Done(u64),
+    Done(P),
 }
 
 /// A generation of an index, for the stamps and the keys of its rows.
@@ -45,7 +45,8 @@ pub(crate) trait Generation {
     fn logical(&self, key: PartitionKey) -> LogicalKey;
 }
 
-pub(crate) fn steps(generation: &impl Generation, changes: Vec<ItemChange>, upto: u64) -> Vec<Step> {
+/// `upto` is the position behind the changes, which may be of several parts of the source.
+pub(crate) fn steps<P>(generation: &impl Generation, changes: Vec<ItemChange>, upto: P) -> [Step<P>; 3] {
     let (mut rows, mut ends) = (Rows::default(), Rows::default());
     for change in changes {
         let stamp = |lsn, number| RowStamp {
@@ -64,7 +65,7 @@ pub(crate) fn steps(generation: &impl Generation, changes: Vec<ItemChange>, upto
             ends.add(CopyRow { key: generation.logical(key), id, stamp, body: None });
         }
     }
-    vec![Step::Write(rows.into_list()), Step::End(ends.into_list()), Step::Done(upto)]
+    [Step::Write(rows.into_list()), Step::End(ends.into_list()), Step::Done(upto)]
 }
 
 pub(crate) fn row_of(row: KeyedRow, stamp: impl FnOnce(u16) -> RowStamp) -> CopyRow {

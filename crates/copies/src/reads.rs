@@ -143,6 +143,7 @@ impl Awaited {
             if self.look(look).await? {
                 return Ok(());
             }
+            entry.wake.notify_one();
             if is_over() {
                 return Err(Error::new(
                     ErrorKind::Unavailable,

@@ -22,6 +22,9 @@ use crate::{Copies, CopiesState};
 
 /// A commit whose writer was cancelled wakes no waiter: the task polls for such commits now and then.
 const WAIT_SLICE: Duration = Duration::from_secs(1);
+/// Time for which changes collect before a round, unless a read waits for them. Commits of few rows cost as much processor time as
+/// those of many, which requests lack then.
+const COLLECT: Duration = Duration::from_millis(10);
 /// Interval to check whether it is still paused, in case it missed its wake.
 const PAUSED_LOOK: Duration = Duration::from_secs(5);
 /// Pause after a commit that a round does not show yet.
@@ -71,7 +74,9 @@ async fn run(state: Weak<CopiesState>, entry: Arc<IndexEntry>, mut runner: Runne
                 tokio::select! {
                     () = entry.wake.notified() => {}
                     () = tokio::time::sleep(WAIT_SLICE) => {}
-                    () = changed(&followed) => {}
+                    () = changed(&followed) => {
+                        let _woken_early = tokio::time::timeout(COLLECT, entry.wake.notified()).await;
+                    }
                 }
             }
             Next::End => return,

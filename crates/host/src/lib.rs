@@ -23,7 +23,7 @@ mod travel;
 
 pub use admission::{Cost, OperationKind, Permit, Touched, urgency_of};
 pub use command::Command;
-pub use copies::{ApplyCopies, ApplyUnique};
+pub use copies::{ApplyCopies, ApplyFunction, ApplyUnique, ForgetFunction, ReadFunctionProgress};
 pub use feeds::{
     FindVersionsSince, PassTime, ReadChanges, ReadFeed, ReadInOrder, ReadLog, Trim, span_of, span_of_point,
     touched,

@@ -20,6 +20,7 @@ use crate::copies::{self, CopyBatch, CopyReply, UniqueReply};
 use crate::delete_key;
 use crate::expire::{self, Sweep, SweepStep};
 use crate::feed::{self, FeedFilter, PageLimits, PartitionPage};
+use crate::functions::{self, FunctionBatch, FunctionProgress, FunctionReply};
 use crate::log::holds::HeldLsns;
 use crate::operation::CommandContext;
 use crate::partition::Partition;
@@ -51,6 +52,27 @@ impl Partition {
         batch: &CopyBatch,
     ) -> Result<UniqueReply> {
         copies::apply_unique(self.core(), shape, command, batch).await
+    }
+
+    /// Applies writes of a function in one commit with its progress: all of them, or none. Those that have
+    /// the progress already are left out.
+    pub async fn apply_function(
+        &self,
+        shape: &Arc<ContainerSchema>,
+        command: &CommandContext,
+        batch: &FunctionBatch,
+    ) -> Result<FunctionReply> {
+        functions::apply_function(self.core(), shape, command, batch).await
+    }
+
+    /// How far a function has come here, by durable commits.
+    pub async fn function_progress(&self, function: u32) -> Result<Vec<FunctionProgress>> {
+        functions::read_all(self.core(), function).await
+    }
+
+    /// Deletes the progress of a function that is no more.
+    pub async fn forget_function(&self, function: u32) -> Result<()> {
+        functions::forget(self.core(), function).await
     }
 
     /// Records of a copy's rows by key and id, as acknowledged commits left them.

@@ -4,9 +4,10 @@ use shardlake_document::{RawDocument, Record, decode_ordered, write_members};
 use shardlake_model::{KeyComponent, PartitionUid};
 use shardlake_routing::LogicalKey;
 
+use crate::functions;
 use crate::index::{BuildMarker, decode_counter, parse_posting};
 use crate::keys::{
-    self, CHANGE_LOG, COUNTERS, CREATED, EXPIRY, HEADER, ITEMS, MARKERS, ORDINALS, POSTINGS, SIZES,
+    self, CHANGE_LOG, COUNTERS, CREATED, EXPIRY, HEADER, ITEMS, MARKERS, ORDINALS, POSTINGS, PROGRESS, SIZES,
     UNIQUE_KEYS, VERSIONS, parse_item_key, parse_size_key, parse_unique_key,
 };
 use crate::log::entries::logged;
@@ -27,6 +28,9 @@ pub fn describe_row(key: &[u8], value: Option<&[u8]>, path_name: &dyn Fn(u64) ->
 
 fn described(key: &[u8], value: Option<&[u8]>, path_name: &dyn Fn(u64) -> Option<String>) -> Option<String> {
     let (space, rest) = (*key.get(HEADER - 1)?, key.get(HEADER..)?);
+    if space == PROGRESS {
+        return functions::described(key, value);
+    }
     let name = |hash: u64| path_name(hash).unwrap_or_else(|| format!("path {hash:016x}"));
     let what = match space {
         ITEMS => format!("item {}", item_name(rest)?),

@@ -15,6 +15,7 @@
 //!   R  relocation  nothing                             → how far it is, while the partition is the target of one
 //!   E  expiry      due seconds u64 | item key without its header → nothing; without both: the queue is whole (expire/due_items.rs)
 //!   U  unique keys policy index u8 | epk | partition key | values… → id of the holder
+//!   P  progress    function u32 | span of its source    → LSNs up to which its writes here are durable (functions/progress.rs)
 //! ```
 //! The last partition number belongs to no partition: the rows under it are the shard's
 //! (statements.rs). Numbers are big-endian, so that byte order is the order wanted. The epk and
@@ -57,6 +58,9 @@ pub fn is_scanned(key: &[u8]) -> bool {
         uid != CATALOG && rest.first().is_some_and(|space| [POSTINGS, CHANGE_LOG, CREATED].contains(space));
     is_ranged || uid == NO_PARTITION.0.to_be_bytes()
 }
+
+/// How far functions on the change feed have come.
+pub(crate) const PROGRESS: u8 = b'P';
 
 const CATALOG: [u8; HEADER - 1] = [0; HEADER - 1];
 const RELOCATION: u8 = b'R';

@@ -28,6 +28,7 @@
 //! | `times.rs` | commits in the order of their times, over several partitions |
 //! | `versions.rs` | versions that have ended |
 //! | `watch.rs`, `copies/` | rows of copies that end with a version; writing the rows of a copy |
+//! | `functions/` | writes of functions on the change feed, each once |
 //! | `index/`, `body_terms.rs` | the inverted index as it is stored and maintained; the terms of one body |
 //! | `tasks/` | compaction of the log, filling a generation of the index, counting a path |
 //! | `relocate/` | moving everything to other partitions: the data's side of split, merge and move |
@@ -66,6 +67,7 @@ mod end;
 mod envelope_tests;
 mod expire;
 mod feed;
+mod functions;
 mod index;
 mod insertion_order;
 mod interactive;
@@ -135,6 +137,10 @@ pub use describe::{describe_row, owner_of_row};
 pub use end::End;
 pub use expire::{Sweep, SweepStep};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position, item_of_position};
+pub use functions::{
+    FunctionBatch, FunctionOperation, FunctionOutcome, FunctionProgress, FunctionReply, FunctionWrite,
+    RefusedWrite,
+};
 pub use insertion_order::{InsertionPage, InsertionPosition, read_in_order};
 pub use interactive::{
     LogicalTransaction, SnapshotTransaction, TRANSACTION_TOO_LARGE, TransactionView, Uncommitted,

@@ -147,7 +147,7 @@ impl RefusedRow {
 }
 
 /// Waits for scripts that keep logical partitions of the rows to themselves.
-pub(super) async fn pass_gates(
+pub(crate) async fn pass_gates(
     core: &Core,
     mut prefixes: Vec<Vec<u8>>,
     command: &CommandContext,

@@ -22,7 +22,7 @@ mod unique_tests;
 #[cfg(test)]
 mod watch_tests;
 
-pub(crate) use apply::apply_copies;
+pub(crate) use apply::{apply_copies, pass_gates};
 pub use batch::{CopyBatch, CopyReply, CopyRow, RefusedRow, logical_name};
 pub use naming::{ROW_NAME, Rank, duplicate_id, key_name, renamed, with_row_name};
 pub use stamp::{OtherSource, RowStamp};

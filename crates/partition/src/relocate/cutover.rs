@@ -18,6 +18,7 @@ use super::catch_up::Pace;
 use super::{Relocation, SeededBug, Target};
 use crate::core::Core;
 use crate::end::End;
+use crate::functions;
 use crate::keys;
 use crate::log::entry::LogEntry;
 use crate::log::marks::LogMarks;
@@ -85,6 +86,9 @@ impl Relocation {
             if self.sources.iter().all(|source| source.expiry.is_queued) {
                 batch.put(keys::expiry_mark_key(target.uid()), Bytes::new());
             }
+            let sources = self.sources.iter().map(|source| (source.shard(), source.uid));
+            let identity = (target.uid(), &target.identity.epk_range);
+            functions::carried(sources, identity, &mut batch).await?;
             target.shard.commit_in_background(batch).await.map_err(crate::storage_error)?;
             // Also where commits are acknowledged earlier: the catalog may be on another shard.
             let applied = target.shard.applied();
