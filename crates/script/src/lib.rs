@@ -1,4 +1,5 @@
-//! Server-side JavaScript in worker processes: stored procedures, triggers and user-defined functions (engine.md §6).
+//! Server-side JavaScript in worker processes: stored procedures, triggers and user-defined functions
+//! (engine.md §6), and functions over the change feed (copies.md §6).
 //!
 //! The engine's own built-in functions cannot all be interrupted, so scripts run in processes that can be
 //! killed. A worker serves one invocation at a time and keeps no state between two; it reaches data only by

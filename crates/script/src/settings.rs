@@ -60,6 +60,13 @@ pub struct ScriptLimits {
 }
 
 impl ScriptLimits {
+    /// Limits of a function over changes: those of procedures, with a time of its own and steps in proportion.
+    pub fn of_function(time: Duration) -> ScriptLimits {
+        let usual = ScriptLimits::default();
+        let times = (time.as_secs_f64() / usual.time.as_secs_f64()).ceil().max(1.0) as u64;
+        ScriptLimits { time, steps_max: usual.steps_max.saturating_mul(times), ..usual }
+    }
+
     /// Limits of a check, which parses a text and normally runs nothing.
     pub(crate) fn of_check() -> ScriptLimits {
         ScriptLimits { time: Duration::from_secs(1), steps_max: 10_000_000, ..ScriptLimits::default() }

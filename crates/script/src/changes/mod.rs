@@ -4,16 +4,31 @@
 //! are collected in the worker and returned with the outcome, in the order of its calls: the caller commits
 //! all of them, or none.
 
+mod patch;
+mod run;
+
 use std::fmt;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
-use shardlake_model::{Error, Result};
+use shardlake_model::Result;
 
-use crate::Scripts;
 use crate::settings::ScriptLimits;
 use crate::store::StoreFailure;
-use crate::turns::ScriptKey;
+
+pub use patch::patch_operations;
+
+/// The longest time that a function may have.
+pub const FUNCTION_TIME_MAX: Duration = Duration::from_secs(60);
+/// Writes of one run.
+pub const FUNCTION_WRITES_MAX: usize = 1_000;
+/// Bytes of the writes of one run, as JSON text.
+pub const FUNCTION_WRITE_BYTES_MAX: usize = 4 << 20;
+/// Rows of one query.
+pub const QUERY_ROWS_MAX: u32 = 1_000;
+/// Bytes of the rows of one query, as JSON text.
+pub const QUERY_BYTES_MAX: usize = 4 << 20;
 
 /// One run of a function over changes.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +85,8 @@ pub struct FunctionQuery {
     pub parameters: String,
     /// JSON array.
     pub partition_key: Option<String>,
-    /// The store returns at most this many rows.
+    /// The store returns at most this many rows. It is one more than [`QUERY_ROWS_MAX`] where the function gave
+    /// no maximum: a query with more rows is then refused, and not cut.
     pub rows_max: u32,
 }
 
@@ -110,19 +126,5 @@ pub enum FunctionWriteKind {
 impl fmt::Debug for dyn ChangesStore + '_ {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a store of a function")
-    }
-}
-
-impl Scripts {
-    /// Runs a function over changes. The kinds of errors are those of [`Scripts::run`]: `BadRequest` for an
-    /// exception, `Forbidden` past a limit of time or memory; [`crate::is_worker_lost`] for a lost worker.
-    pub async fn run_changes(
-        &self,
-        key: ScriptKey,
-        invocation: &ChangesInvocation<'_>,
-        store: &mut dyn ChangesStore,
-    ) -> Result<ChangesOutcome> {
-        let _ = (key, invocation, store);
-        Err(Error::unsupported("functions over the change feed are not run by this build"))
     }
 }
