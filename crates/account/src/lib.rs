@@ -30,9 +30,9 @@ pub use shardlake_capacity::policy::{NextStep, SplitReason};
 /// Where each shard has the place of its log.
 pub use shardlake_catalog::stamp_key;
 pub use shardlake_catalog::{
-    AnalyticalMode, AnalyticalRecord, AnalyticalSchema, AnalyticalSettings, MatchPair, ProjectionCounts,
-    ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SecondaryIndexRecord,
-    SecondaryIndexState, SetPair,
+    AnalyticalMode, AnalyticalRecord, AnalyticalSchema, AnalyticalSettings, FunctionDefinition,
+    FunctionRecord, FunctionVersion, MatchPair, ProjectionCounts, ProjectionRule, ProjectionSource,
+    ProjectionStart, ProjectionTarget, SecondaryIndexRecord, SecondaryIndexState, SetPair,
 };
 pub use shardlake_copies::{
     AtLeast, Difference, DifferenceKind, DuplicateRow, Duplicates, IndexReport, IndexVerification, Refusal,
@@ -46,6 +46,7 @@ pub use shardlake_definitions::{
 pub use shardlake_document::{
     Body, ItemId, ItemName, Number, ParseLimits, PatchOperation, Value, parse_partition_key,
 };
+pub use shardlake_functions::{FunctionPut, FunctionReport, FunctionState};
 pub use shardlake_heat::{HeatKind, HeatReport, PERIODS as HEAT_PERIODS, Series};
 pub use shardlake_items::{
     BulkOnError, ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedPage, FeedScope, FeedStart,
