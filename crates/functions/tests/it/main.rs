@@ -1,6 +1,7 @@
 //! Functions through an account in memory.
 
 mod definitions;
+mod exactly_once;
 mod runs;
 mod shop;
 
