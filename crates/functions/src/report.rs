@@ -52,6 +52,8 @@ pub struct FunctionReport {
     pub runs: u64,
     pub failed_runs: u64,
     pub holes: u64,
+    /// Hundredths of request units, since the start of the server.
+    pub charge_centi: u64,
     pub last_error: Option<(String, Timestamp)>,
     /// Parts of the source's hash space, and the last LSN whose changes it had.
     pub places: Vec<PlaceRecord>,
@@ -77,6 +79,7 @@ impl Functions {
                 runs: live.runs,
                 failed_runs: live.failed_runs,
                 holes: live.holes,
+                charge_centi: live.charge_centi,
                 last_error: live.last_error.clone(),
                 places: live.checkpoint.source.clone(),
             };

@@ -2,6 +2,7 @@
 
 mod definitions;
 mod exactly_once;
+mod failures;
 mod runs;
 mod shop;
 
