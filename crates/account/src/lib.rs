@@ -46,7 +46,9 @@ pub use shardlake_definitions::{
 pub use shardlake_document::{
     Body, ItemId, ItemName, Number, ParseLimits, PatchOperation, Value, parse_partition_key,
 };
-pub use shardlake_functions::{FunctionPut, FunctionReport, FunctionState};
+pub use shardlake_functions::{
+    FunctionLogLine, FunctionPut, FunctionReport, FunctionState, FunctionTrial, ReplayFrom,
+};
 pub use shardlake_heat::{HeatKind, HeatReport, PERIODS as HEAT_PERIODS, Series};
 pub use shardlake_items::{
     BulkOnError, ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedPage, FeedScope, FeedStart,

@@ -20,6 +20,7 @@
 //! | `writes.rs`, `commits.rs` | its writes, checked and committed with their progress |
 //! | `attempt.rs`, `trouble.rs`, `letters.rs` | one attempt at a batch; attempts after failures, halving; dead letters |
 //! | `log.rs` | lines of `console.log` |
+//! | `replay.rs` | functions that begin anew; earlier codes |
 //! | `trial.rs` | runs on the last changes, whose writes are discarded |
 //! | `runner.rs` | the task of a function |
 //! | `saver.rs` | positions of all functions, in one change of the catalog a second |
@@ -36,6 +37,7 @@ mod letters;
 mod log;
 mod put;
 mod reads;
+mod replay;
 mod report;
 mod run;
 mod runner;
@@ -57,6 +59,7 @@ use shardlake_script::Scripts;
 use entries::{Entries, FunctionEntry};
 pub use log::FunctionLogLine;
 pub use put::FunctionPut;
+pub use replay::ReplayFrom;
 pub use report::{FunctionReport, FunctionState};
 pub use trial::{FunctionTrial, TRIAL_CHANGES_MAX};
 

@@ -3,6 +3,7 @@
 mod definitions;
 mod exactly_once;
 mod failures;
+mod orders;
 mod runs;
 mod shop;
 
