@@ -128,3 +128,18 @@ impl fmt::Debug for dyn ChangesStore + '_ {
         f.write_str("a store of a function")
     }
 }
+
+impl FunctionWriteKind {
+    /// The size that counts for [`FUNCTION_WRITE_BYTES_MAX`].
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            FunctionWriteKind::Create { item }
+            | FunctionWriteKind::Upsert { item }
+            | FunctionWriteKind::Replace { item } => item.len(),
+            FunctionWriteKind::Patch { id, partition_key, operations } => {
+                id.len() + partition_key.len() + operations.len()
+            }
+            FunctionWriteKind::Delete { id, partition_key } => id.len() + partition_key.len(),
+        }
+    }
+}

@@ -100,7 +100,7 @@ impl Writes {
         write: Write,
         order: FunctionWriteOrder,
     ) -> Result<(), Refusal> {
-        let bytes = self.bytes + size(&order);
+        let bytes = self.bytes + order.kind.bytes();
         self.check_room(bytes)?;
         let place = self.orders.len();
         let item = self.items.entry(name).or_default();
@@ -228,18 +228,6 @@ impl Refusal {
     }
 }
 
-fn size(order: &FunctionWriteOrder) -> usize {
-    match &order.kind {
-        FunctionWriteKind::Create { item }
-        | FunctionWriteKind::Upsert { item }
-        | FunctionWriteKind::Replace { item } => item.len(),
-        FunctionWriteKind::Patch { id, partition_key, operations } => {
-            id.len() + partition_key.len() + operations.len()
-        }
-        FunctionWriteKind::Delete { id, partition_key } => id.len() + partition_key.len(),
-    }
-}
-
 fn json(body: &Body) -> String {
     let mut text = Vec::new();
     write_json(body.raw(), &mut text);
@@ -254,3 +242,6 @@ fn etag_of(item: &str) -> Option<String> {
     }
     serde_json::from_str::<Item>(item).ok()?.etag
 }
+
+#[cfg(test)]
+mod tests;

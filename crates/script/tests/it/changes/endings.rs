@@ -106,17 +106,6 @@ fn a_lost_worker_is_reported_as_such() {
     assert_eq!(next.log, ["1"]);
 }
 
-/// Time of the store is not the function's.
-#[test]
-fn waiting_for_reads_costs_no_time() {
-    let scripts = processes(1);
-    let mut slow = Before(|| std::thread::sleep(Duration::from_millis(30)));
-    let limits = ScriptLimits { time: Duration::from_millis(100), ..ScriptLimits::default() };
-    let text = "for (let i = 0; i < 8; i++) await c.read('a', 'x'); throw new Error('all read');";
-    let (error, ..) = failed(&scripts, &mut slow, text, limits);
-    assert!(error.message().contains("all read"), "{error}");
-}
-
 #[test]
 fn a_dropped_run_leaves_no_worker_in_use() {
     let scripts = processes(1);

@@ -322,6 +322,9 @@ fn the_run_ends_when_all_its_promises_are_settled() {
     assert!(thrown("throw new Error('mine')").contains("Error: mine"));
     assert!(thrown("await null; throw {code: 7}").contains("{\"code\":7}"));
     assert!(thrown("(async () => { throw new Error('lost') })(); await null").contains("Error: lost"));
+    let many = "const all = []; for (let i = 0; i < 10001; i++) all.push(Promise.reject(i));
+        await null; for (const p of all) try { await p } catch {}";
+    assert!(thrown(many).contains("more than 10000 promises were rejected"));
     let handled = "const p = Promise.reject(new Error('x')); await null; try { await p } catch { console.log('caught') }";
     assert_eq!(log(&mut Items::default(), handled), ["caught"]);
 }
