@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use serde::de::IgnoredAny;
-use shardlake_model::{Error, Result};
+use shardlake_document::{NESTING_CEILING, ParseLimits, Value};
+use shardlake_model::{Error, Numbers, Result};
 
 use super::{
     ChangesInvocation, ChangesOutcome, ChangesStore, FUNCTION_TIME_MAX, FUNCTION_WRITE_BYTES_MAX,
@@ -20,6 +20,9 @@ use crate::turns::{Lane, ScriptKey};
 /// Bytes of one answer; a larger one would not fit into a message.
 const ANSWER_BYTES_MAX: usize = 32 << 20;
 const TOO_LARGE: u16 = 413;
+/// A batch of changes, which has items with all levels that stored items may have.
+const BATCH_LIMITS: ParseLimits =
+    ParseLimits { nesting_max: NESTING_CEILING, size_max_bytes: 64 << 20, numbers: Numbers::Rounded };
 
 impl Scripts {
     /// Runs a function over changes. The kinds of errors are those of [`Scripts::run`]: `BadRequest` for an
@@ -134,9 +137,9 @@ impl ChangesInvocation<'_> {
     fn allows(&self, done: &ChangesDone) -> bool {
         let may_write = |name: &str| self.container(name).is_some_and(|container| container.may_write);
         let bytes = done.writes.iter().map(|write| write.kind.bytes()).sum::<usize>();
-        let is_change = |place: u32| {
-            let changes = serde_json::from_str::<Vec<IgnoredAny>>(self.changes);
-            changes.is_ok_and(|changes| (place as usize) < changes.len())
+        let is_change = |place: u32| match Value::from_json(self.changes.as_bytes(), &BATCH_LIMITS) {
+            Ok(Value::Array(changes)) => (place as usize) < changes.len(),
+            _ => false,
         };
         done.writes.len() <= FUNCTION_WRITES_MAX
             && bytes <= FUNCTION_WRITE_BYTES_MAX

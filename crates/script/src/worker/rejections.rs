@@ -32,6 +32,7 @@ struct Rejection {
 impl Rejections {
     /// Notes rejections until the order ends.
     pub(super) fn watch(&self) {
+        assert!(self.unhandled.borrow().is_empty(), "nothing of an earlier order is left");
         self.is_watching.set(true);
     }
 

@@ -6,10 +6,10 @@ use shardlake_model::Limits;
 
 use super::containers::Container;
 use super::keys::{Extent, key_of_item, key_text};
-use super::model::{Model, refused};
 use super::reads::{Reads, Waiting, Wanted};
+use super::state::{Model, refused};
 use super::writes::{ItemName, Refusal, View, Write};
-use crate::changes::{
+use crate::function_store::{
     FunctionQuery, FunctionRead, FunctionWriteKind, FunctionWriteOrder, QUERY_ROWS_MAX, patch_operations,
 };
 use crate::protocol::FunctionAsk;

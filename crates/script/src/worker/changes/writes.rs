@@ -10,13 +10,14 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use serde::Deserialize;
 use shardlake_document::{
-    Body, NESTING_CEILING, ParseLimits, PatchOperation, apply_patch, parse_document, write_json,
+    Body, NESTING_CEILING, ParseLimits, PatchOperation, Value, apply_patch, parse_document, write_json,
 };
 use shardlake_model::Numbers;
 
-use crate::changes::{FUNCTION_WRITE_BYTES_MAX, FUNCTION_WRITES_MAX, FunctionWriteKind, FunctionWriteOrder};
+use crate::function_store::{
+    FUNCTION_WRITE_BYTES_MAX, FUNCTION_WRITES_MAX, FunctionWriteKind, FunctionWriteOrder,
+};
 
 /// Stored items may be larger than functions may write them.
 const STORED_LIMITS: ParseLimits =
@@ -117,6 +118,7 @@ impl Writes {
         item.first.get_or_insert(place);
         item.state = state;
         self.bytes = bytes;
+        assert!(self.orders.len() <= FUNCTION_WRITES_MAX, "the writes of a run are bounded");
         Ok(())
     }
 
@@ -234,13 +236,10 @@ fn json(body: &Body) -> String {
     String::from_utf8(text).expect("JSON is UTF-8")
 }
 
+/// The etag in the text of a stored item.
 fn etag_of(item: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Item {
-        #[serde(rename = "_etag")]
-        etag: Option<String>,
-    }
-    serde_json::from_str::<Item>(item).ok()?.etag
+    let item = Value::from_json(item.as_bytes(), &STORED_LIMITS).ok()?;
+    item.get("_etag").and_then(Value::as_str).map(str::to_owned)
 }
 
 #[cfg(test)]

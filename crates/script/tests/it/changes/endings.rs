@@ -122,7 +122,11 @@ fn a_dropped_run_leaves_no_worker_in_use() {
     };
     let (asked, was_asked) = futures::channel::oneshot::channel();
     let mut asked = Some(asked);
-    let mut store = Before(move || drop(asked.take().map(|asked| asked.send(()))));
+    let mut store = Before(move || {
+        if let Some(asked) = asked.take() {
+            let _ = asked.send(());
+        }
+    });
     block_on(async {
         let run = scripts.run_changes(KEY, &invocation, &mut store);
         futures::future::select(Box::pin(run), was_asked).await;

@@ -100,7 +100,7 @@ fn committed(stored: Option<&str>, etag: &str, orders: &[FunctionWriteOrder]) ->
             FunctionWriteKind::Patch { operations, .. } => {
                 let limits = shardlake_model::Limits::default();
                 let operations =
-                    crate::changes::patch_operations(operations, &[], &limits).expect("operations");
+                    crate::function_store::patch_operations(operations, &[], &limits).expect("operations");
                 Some(apply_patch(body.as_ref()?.raw(), &operations).ok()?)
             }
             FunctionWriteKind::Delete { .. } => None,
