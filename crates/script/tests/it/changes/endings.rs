@@ -7,7 +7,7 @@ use shardlake_model::{ErrorKind, Result};
 use shardlake_script::changes::{
     ChangesInvocation, ChangesStore, FUNCTION_TIME_MAX, FunctionContainer, FunctionQuery, FunctionRead,
 };
-use shardlake_script::{Meter, ScriptLimits, Scripts, StoreFailure, is_worker_lost};
+use shardlake_script::{Meter, ScriptKey, ScriptLimits, Scripts, StoreFailure, is_worker_lost};
 
 use super::support::{Items, KEY, body, key_paths, run};
 use crate::support::{block_on, processes, refusal};
@@ -134,4 +134,21 @@ fn a_dropped_run_leaves_no_worker_in_use() {
     let (kind, message) = refusal(run(&scripts, &mut Items::default(), &body("throw new Error('next')")));
     assert_eq!(kind, ErrorKind::BadRequest);
     assert!(message.contains("next"), "{message}");
+}
+
+#[test]
+fn functions_and_procedures_do_not_wait_for_each_other() {
+    let scripts = processes(1);
+    let held = scripts.try_turn(KEY, Meter::default()).expect("the worker of procedures is free");
+    let outcome =
+        run(&scripts, &mut Items::default(), &body("console.log(1)")).expect("has a worker of its own");
+    assert_eq!(outcome.log, ["1"]);
+    drop(held);
+    // A function that had to be stopped does not slow the procedures of its container down.
+    let limits = ScriptLimits { time: Duration::from_millis(50), ..ScriptLimits::default() };
+    let scripts = processes(3);
+    let (error, ..) = failed(&scripts, &mut Items::default(), "for (;;);", limits);
+    assert_eq!(error.kind(), ErrorKind::Forbidden);
+    let held = [1, 2].map(|script| scripts.try_turn(ScriptKey { script, ..KEY }, Meter::default()));
+    assert!(held.iter().all(Option::is_some), "its procedures may use all workers but one");
 }
