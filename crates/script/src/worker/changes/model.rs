@@ -143,30 +143,38 @@ impl Model {
 
     /// Settles the promise of a read.
     pub(super) fn deliver<'js>(&self, ctx: &Ctx<'js>, waiting: Waiting, answer: Answer) -> Result<()> {
-        let rows_max = match &waiting.wanted {
-            Wanted::Item(..) => None,
-            Wanted::Rows { rows_max } => Some(*rows_max),
+        let seen = match answer {
+            Ok(text) => self.seen(ctx, &waiting.wanted, text)?,
+            Err(failed) => Err(Refusal { number: failed.number, message: failed.message }),
         };
-        let seen = match (answer, &waiting.wanted) {
-            (Err(refused), _) => Err(Refusal { number: refused.number, message: refused.message }),
-            (Ok(stored), Wanted::Item(name, patches)) => {
-                self.writes.borrow_mut().read(name.clone(), patches, stored)
-            }
-            (Ok(rows), Wanted::Rows { .. }) => Ok(rows),
-        };
-        let value = match seen {
-            Ok(None) => Ok(Value::new_undefined(ctx.clone())),
-            Ok(Some(json)) => {
-                let value = ctx.json_parse(json)?;
-                rows_max.map_or(Ok(()), |rows_max| check_rows(&value, rows_max)).map(|()| value)
-            }
-            Err(refusal) => Err(refusal),
-        };
-        match value {
+        match seen {
             Ok(value) => waiting.resolve(ctx, value),
             Err(refusal) => {
                 let reason = failure(ctx, refusal.number, &refusal.message)?;
                 waiting.reject(ctx, reason.into_object().into_value())
+            }
+        }
+    }
+
+    /// The item or the rows, as the function gets them.
+    fn seen<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        wanted: &Wanted,
+        text: Option<String>,
+    ) -> Result<std::result::Result<Value<'js>, Refusal>> {
+        let parsed = |text: Option<String>| match text {
+            Some(json) => ctx.json_parse(json),
+            None => Ok(Value::new_undefined(ctx.clone())),
+        };
+        match wanted {
+            Wanted::Item(name, patches) => {
+                let item = self.writes.borrow_mut().read(name.clone(), patches, text);
+                item.map_or_else(|refusal| Ok(Err(refusal)), |item| parsed(item).map(Ok))
+            }
+            Wanted::Rows { rows_max } => {
+                let rows = parsed(text)?;
+                Ok(check_rows(&rows, *rows_max).map(|()| rows))
             }
         }
     }
