@@ -10,6 +10,7 @@ pub mod changes;
 mod confined;
 mod conversation;
 mod endings;
+mod function_store;
 mod functions;
 mod line;
 mod meter;

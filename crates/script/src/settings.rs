@@ -9,8 +9,9 @@ use shardlake_stdx::Clock;
 #[derive(Debug, Clone)]
 pub struct ScriptSettings {
     pub workers: WorkerKind,
-    /// Limit on workers for procedures and triggers, and a separate one of the same size for functions;
-    /// further invocations wait for a turn. One container may have all but one.
+    /// Limit on workers for procedures and triggers, and a separate one of the same size for functions of
+    /// queries; further invocations wait for a turn. One container may have all but one. Functions over
+    /// changes have one more, and borrow from procedures and triggers up to half of their number.
     pub workers_max: usize,
     /// Limit on waiting invocations; further ones are refused.
     pub waiting_max: usize,

@@ -335,7 +335,7 @@ impl State {
         self.lane(Lane::Changes).count().saturating_sub(1)
     }
 
-    /// Whether one more worker for this lane is there, and leaves the others what is theirs.
+    /// Whether one more worker for this lane is there, and leaves the other lanes their own.
     fn leaves_enough(&self, rules: Rules, lane: Lane) -> bool {
         let used = self.lane(Lane::Scripts).count() + self.borrowed();
         match lane {

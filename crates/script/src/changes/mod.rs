@@ -4,32 +4,21 @@
 //! are collected in the worker and returned with the outcome, in the order of its calls: the caller commits
 //! all of them, or none.
 
-mod patch;
 mod run;
 
-use std::fmt;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
-use shardlake_model::Result;
 
 use crate::settings::ScriptLimits;
-use crate::store::StoreFailure;
 
-pub use patch::patch_operations;
+pub use crate::function_store::{
+    ChangesStore, FUNCTION_WRITE_BYTES_MAX, FUNCTION_WRITES_MAX, FunctionQuery, FunctionRead,
+    FunctionWriteKind, FunctionWriteOrder, QUERY_BYTES_MAX, QUERY_ROWS_MAX, patch_operations,
+};
 
 /// The longest time that a function may have.
 pub const FUNCTION_TIME_MAX: Duration = Duration::from_secs(60);
-/// Writes of one run.
-pub const FUNCTION_WRITES_MAX: usize = 1_000;
-/// Bytes of the writes of one run, as JSON text.
-pub const FUNCTION_WRITE_BYTES_MAX: usize = 4 << 20;
-/// Rows of one query.
-pub const QUERY_ROWS_MAX: u32 = 1_000;
-/// Bytes of the rows of one query, as JSON text.
-pub const QUERY_BYTES_MAX: usize = 4 << 20;
-
 /// One run of a function over changes.
 #[derive(Debug, Clone, Copy)]
 pub struct ChangesInvocation<'a> {
@@ -55,41 +44,6 @@ pub struct FunctionContainer<'a> {
     pub may_write: bool,
 }
 
-/// The reads of a function. Its writes never reach the store.
-pub trait ChangesStore: Send {
-    /// The run has its worker: its time begins.
-    fn begin(&mut self) {}
-
-    /// The item as JSON text, or `None` where there is no such item.
-    fn read<'a>(&'a mut self, read: FunctionRead) -> BoxFuture<'a, Result<Option<String>, StoreFailure>>;
-
-    /// The rows as a JSON array.
-    fn query<'a>(&'a mut self, query: FunctionQuery) -> BoxFuture<'a, Result<String, StoreFailure>>;
-}
-
-/// A point read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FunctionRead {
-    pub container: String,
-    pub id: String,
-    /// JSON array.
-    pub partition_key: String,
-}
-
-/// A query of one partition key, or of a whole container.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FunctionQuery {
-    pub container: String,
-    pub text: String,
-    /// JSON object: values by name.
-    pub parameters: String,
-    /// JSON array.
-    pub partition_key: Option<String>,
-    /// The store returns at most this many rows. It is one more than [`QUERY_ROWS_MAX`] where the function gave
-    /// no maximum: a query with more rows is then refused, and not cut.
-    pub rows_max: u32,
-}
-
 /// The outcome of a successful run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangesOutcome {
@@ -101,30 +55,4 @@ pub struct ChangesOutcome {
     pub log: Vec<String>,
     /// Processor time of the worker.
     pub processor_ms: u64,
-}
-
-/// A write that a function asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FunctionWriteOrder {
-    /// As in [`FunctionContainer::name`].
-    pub container: String,
-    pub kind: FunctionWriteKind,
-    /// The etag that the item must have.
-    pub if_match: Option<String>,
-}
-
-/// Items, partition keys (arrays) and operations are JSON text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FunctionWriteKind {
-    Create { item: String },
-    Upsert { item: String },
-    Replace { item: String },
-    Patch { id: String, partition_key: String, operations: String },
-    Delete { id: String, partition_key: String },
-}
-
-impl fmt::Debug for dyn ChangesStore + '_ {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a store of a function")
-    }
 }

@@ -2,22 +2,27 @@
 
 use std::time::Duration;
 
-use shardlake_model::{Error, Result};
+use shardlake_document::{NESTING_CEILING, ParseLimits, Value};
+use shardlake_model::{Error, Numbers, Result};
 
 use super::{
-    ChangesInvocation, ChangesOutcome, ChangesStore, FUNCTION_TIME_MAX, FunctionContainer, QUERY_BYTES_MAX,
+    ChangesInvocation, ChangesOutcome, ChangesStore, FUNCTION_TIME_MAX, FUNCTION_WRITE_BYTES_MAX,
+    FUNCTION_WRITES_MAX, FunctionContainer, QUERY_BYTES_MAX,
 };
 use crate::Scripts;
 use crate::conversation::Conversation;
 use crate::endings::lost;
 use crate::meter::Meter;
-use crate::protocol::{ChangesOrder, FunctionAsk, Order, OrderedContainer, Report};
+use crate::protocol::{ChangesDone, ChangesOrder, FunctionAsk, Order, OrderedContainer, Report};
 use crate::store::StoreFailure;
 use crate::turns::{Lane, ScriptKey};
 
 /// Bytes of one answer; a larger one would not fit into a message.
 const ANSWER_BYTES_MAX: usize = 32 << 20;
 const TOO_LARGE: u16 = 413;
+/// A batch of changes, which has items with all levels that stored items may have.
+const BATCH_LIMITS: ParseLimits =
+    ParseLimits { nesting_max: NESTING_CEILING, size_max_bytes: 64 << 20, numbers: Numbers::Rounded };
 
 impl Scripts {
     /// Runs a function over changes. The kinds of errors are those of [`Scripts::run`]: `BadRequest` for an
@@ -49,11 +54,16 @@ impl Scripts {
         let mut conversation = Conversation::begin(self.pool.lease(&turn)?, invocation.limits.time).await?;
         store.begin();
         conversation.send(&Order::Changes(invocation.order())).await?;
-        let Report::Changes { ended, log, used } = outcome(&mut conversation, store).await? else {
+        let Report::Changes { ended, log, used } = outcome(&mut conversation, invocation, store).await?
+        else {
             return Err(lost());
         };
         match ended {
             Ok(done) => {
+                // A worker that breaks the rules of its own methods is not reused.
+                if !invocation.allows(&done) {
+                    return Err(lost());
+                }
                 conversation.end(used);
                 let (writes, letters) = (done.writes, done.letters);
                 Ok(ChangesOutcome { writes, letters, log, processor_ms: milliseconds(used.processor) })
@@ -71,11 +81,18 @@ fn milliseconds(time: Duration) -> u64 {
 }
 
 /// The report that ends the run; reads before it are answered one by one, in order.
-async fn outcome(conversation: &mut Conversation, store: &mut dyn ChangesStore) -> Result<Report> {
+async fn outcome(
+    conversation: &mut Conversation,
+    invocation: &ChangesInvocation<'_>,
+    store: &mut dyn ChangesStore,
+) -> Result<Report> {
     loop {
         match conversation.receive().await? {
             Report::Reads(asks) => {
                 for ask in asks {
+                    if invocation.container(ask.container()).is_none() {
+                        return Err(lost());
+                    }
                     let answer = answer(ask, store).await;
                     conversation.send(&Order::Answer(answer)).await?;
                 }
@@ -101,7 +118,35 @@ async fn answer(ask: FunctionAsk, store: &mut dyn ChangesStore) -> Result<Option
     Ok(answer)
 }
 
+impl FunctionAsk {
+    fn container(&self) -> &str {
+        match self {
+            FunctionAsk::Read(read) => &read.container,
+            FunctionAsk::Query(query) => &query.container,
+        }
+    }
+}
+
 impl ChangesInvocation<'_> {
+    fn container(&self, name: &str) -> Option<&FunctionContainer<'_>> {
+        self.containers.iter().find(|container| container.name == name)
+    }
+
+    /// Whether a function may have these results. Its worker has checked them, but a script that controls its
+    /// worker could send any.
+    fn allows(&self, done: &ChangesDone) -> bool {
+        let may_write = |name: &str| self.container(name).is_some_and(|container| container.may_write);
+        let bytes = done.writes.iter().map(|write| write.kind.bytes()).sum::<usize>();
+        let is_change = |place: u32| match Value::from_json(self.changes.as_bytes(), &BATCH_LIMITS) {
+            Ok(Value::Array(changes)) => (place as usize) < changes.len(),
+            _ => false,
+        };
+        done.writes.len() <= FUNCTION_WRITES_MAX
+            && bytes <= FUNCTION_WRITE_BYTES_MAX
+            && done.writes.iter().all(|write| may_write(&write.container))
+            && done.letters.iter().map(|(place, _)| *place).max().is_none_or(is_change)
+    }
+
     fn order(&self) -> ChangesOrder {
         ChangesOrder {
             name: self.name.to_owned(),
@@ -122,5 +167,48 @@ impl FunctionContainer<'_> {
             key_paths: self.key_paths.to_vec(),
             may_write: self.may_write,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::changes::{FunctionWriteKind, FunctionWriteOrder};
+    use crate::settings::ScriptLimits;
+
+    fn write(container: &str, item: String) -> FunctionWriteOrder {
+        let container = container.to_owned();
+        FunctionWriteOrder { container, kind: FunctionWriteKind::Upsert { item }, if_match: None }
+    }
+
+    #[test]
+    fn results_of_a_worker_that_a_script_controls_are_refused() {
+        let containers = [
+            FunctionContainer { name: "product", key_paths: &[], may_write: true },
+            FunctionContainer { name: "meta", key_paths: &[], may_write: false },
+        ];
+        let invocation = ChangesInvocation {
+            name: "f",
+            version: 1,
+            attempt: 1,
+            source: "",
+            changes: "[{}, {}]",
+            containers: &containers,
+            limits: ScriptLimits::default(),
+        };
+        let done = |writes, places: &[u32]| ChangesDone {
+            writes,
+            letters: places.iter().map(|place| (*place, String::new())).collect(),
+        };
+        let small = || write("product", "{}".into());
+        assert!(invocation.allows(&done(vec![small()], &[0, 1])));
+        assert!(!invocation.allows(&done(vec![small()], &[1, 2])), "there are two changes");
+        assert!(!invocation.allows(&done(vec![write("meta", "{}".into())], &[])), "it may not be written");
+        assert!(
+            !invocation.allows(&done(vec![write("orders", "{}".into())], &[])),
+            "there is no such container"
+        );
+        assert!(!invocation.allows(&done(vec![small(); 1_001], &[])), "too many");
+        assert!(!invocation.allows(&done(vec![write("product", "x".repeat(5 << 20))], &[])), "too large");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::changes::{FunctionQuery, FunctionRead, FunctionWriteOrder};
+use crate::function_store::{FunctionQuery, FunctionRead, FunctionWriteOrder};
 use crate::settings::ScriptLimits;
 
 /// [`crate::changes::ChangesInvocation`] with its texts.

@@ -6,8 +6,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rquickjs::{Ctx, Persistent, Result, Value};
 
-/// Rejections without a handler at the same time; one more is an exception, even if it is handled later.
+use super::model::refuse;
+
+/// Rejections without a handler at the same time; more are an exception, even if they are handled later.
 const UNHANDLED_MAX: usize = 10_000;
+const TOO_MANY: &str = "more than 10000 promises were rejected at the same time without a handler";
 
 #[derive(Default)]
 pub(super) struct Rejections {
@@ -15,6 +18,8 @@ pub(super) struct Rejections {
     /// By the promise's address, which no other promise has while this one is held.
     unhandled: RefCell<BTreeMap<u64, Rejection>>,
     count: Cell<u64>,
+    /// There were too many to note them all.
+    has_more: Cell<bool>,
 }
 
 struct Rejection {
@@ -27,6 +32,7 @@ struct Rejection {
 impl Rejections {
     /// Notes rejections until the order ends.
     pub(super) fn watch(&self) {
+        assert!(self.unhandled.borrow().is_empty(), "nothing of an earlier order is left");
         self.is_watching.set(true);
     }
 
@@ -50,11 +56,13 @@ impl Rejections {
             let handled = unhandled.remove(&address);
             drop(unhandled);
             drop(handled);
-        } else if unhandled.len() <= UNHANDLED_MAX {
+        } else if unhandled.len() < UNHANDLED_MAX {
             let number = self.count.get();
             self.count.set(number + 1);
             let save = |value: &Value<'js>| Persistent::save(ctx, value.clone());
             unhandled.insert(address, Rejection { number, _promise: save(promise), reason: save(reason) });
+        } else {
+            self.has_more.set(true);
         }
     }
 
@@ -72,6 +80,7 @@ impl Rejections {
                 let reason = reason.restore(ctx)?;
                 Err(ctx.throw(reason))
             }
+            None if self.has_more.get() => Err(refuse(ctx, TOO_MANY)),
             None => Ok(()),
         }
     }
@@ -80,6 +89,7 @@ impl Rejections {
     pub(super) fn end(&self) {
         self.is_watching.set(false);
         self.count.set(0);
+        self.has_more.set(false);
         let unhandled = self.unhandled.take();
         drop(unhandled);
     }

@@ -5,8 +5,8 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
-use crate::changes::{FunctionQuery, FunctionRead, FunctionWriteKind, FunctionWriteOrder};
 use crate::confined::Confined;
+use crate::function_store::{FunctionQuery, FunctionRead, FunctionWriteKind, FunctionWriteOrder};
 use crate::protocol::{
     ChangesDone, ChangesOrder, Failure, FailureKind, FunctionAsk, OrderedContainer, OrderedRole, RunOrder,
     Used,

@@ -46,6 +46,7 @@ impl Sink for Lines {
         }
         self.lines.truncate(LINES_MAX - 1);
         self.lines.push(CUT.to_owned());
+        assert!(self.lines.len() <= LINES_MAX, "the output is bounded");
     }
 }
 

@@ -6,10 +6,10 @@ use shardlake_model::Limits;
 
 use super::containers::Container;
 use super::keys::{Extent, key_of_item, key_text};
-use super::model::{Model, refused};
 use super::reads::{Reads, Waiting, Wanted};
+use super::state::{Model, refused};
 use super::writes::{ItemName, Refusal, View, Write};
-use crate::changes::{
+use crate::function_store::{
     FunctionQuery, FunctionRead, FunctionWriteKind, FunctionWriteOrder, QUERY_ROWS_MAX, patch_operations,
 };
 use crate::protocol::FunctionAsk;
@@ -91,9 +91,10 @@ impl<'js> Call<'_, 'js> {
         let text = arguments.text("a query")?;
         let parameters = self.parameters(&arguments.next())?;
         let options = Options::of(self.ctx, arguments.next(), &["partitionKey", "max"])?;
-        let partition_key = options.get("partitionKey")?;
-        let partition_key =
-            partition_key.map(|key| key_text(self.ctx, &key, self.container, Extent::Prefix)).transpose()?;
+        let partition_key = match options.partition_key()? {
+            Some(key) => Some(key_text(self.ctx, &key, self.container, Extent::Prefix)?),
+            None => None,
+        };
         let rows_max = options.rows_max()?;
         if text.len() + parameters.len() > QUERY_BYTES_MAX {
             let message = format!("a query and its parameters have at most {QUERY_BYTES_MAX} bytes");
@@ -272,9 +273,23 @@ impl<'js> Options<'js> {
     fn get(&self, name: &str) -> Result<Option<Value<'js>>> {
         let Some(object) = &self.object else { return Ok(None) };
         let value: Value = object.get(name)?;
-        // The partition key may be null.
-        let is_absent = value.is_undefined() || (value.is_null() && name != "partitionKey");
-        Ok(if is_absent { None } else { Some(value) })
+        Ok(if is_nothing(&value) { None } else { Some(value) })
+    }
+
+    /// The key may be null. A key that is undefined by mistake would ask the whole container.
+    fn partition_key(&self) -> Result<Option<Value<'js>>> {
+        let name = "partitionKey";
+        let Some(object) = &self.object else { return Ok(None) };
+        if !object.contains_key(name)? {
+            return Ok(None);
+        }
+        let value: Value = object.get(name)?;
+        if value.is_undefined() {
+            let message = "'partitionKey' is undefined: leave it out to query the whole container, or give \
+                           [undefined] for items without a value";
+            return Err(refuse(&self.ctx, message));
+        }
+        Ok(Some(value))
     }
 
     fn rows_max(&self) -> Result<Option<u32>> {

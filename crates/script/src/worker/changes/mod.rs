@@ -7,6 +7,7 @@ mod lines;
 mod methods;
 mod model;
 mod reads;
+mod state;
 mod writes;
 
 use std::io;
@@ -16,8 +17,8 @@ use super::channel::Channel;
 use super::engine::Engine;
 use super::source::FunctionText;
 use crate::protocol::{ChangesDone, ChangesOrder, Failure};
-use model::Model;
 use reads::Reads;
+use state::Model;
 
 /// An engine for functions over changes.
 pub(super) struct ForChanges {

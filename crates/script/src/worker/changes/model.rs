@@ -1,51 +1,34 @@
-//! The object model of functions over changes: `context`, its containers, and what a run leaves.
+//! The object model of functions over changes: `context` and its containers.
 //!
 //! The methods are functions of the host behind a little JavaScript (`prelude/changes.js`). They are made
 //! once, before the memory of the engine is kept; the state of a run is put into [`Model`] before it and
 //! released after it. No function of the host holds a value of the engine.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::rc::Rc;
 
 use rquickjs::function::Rest;
 use rquickjs::promise::PromiseState;
-use rquickjs::{Coerced, Ctx, Function, Object, Persistent, Promise, Result, Value};
+use rquickjs::{Coerced, Ctx, Function, Object, Persistent, Result, Value};
 
 use super::containers::{Container, place_of};
 use super::lines::Lines;
 use super::methods;
 use super::reads::{Answer, Reads, Waiting, Wanted};
-use super::writes::{Refusal, Writes};
-use crate::changes::QUERY_ROWS_MAX;
+use super::state::Model;
+use super::writes::Refusal;
+use crate::function_store::QUERY_ROWS_MAX;
 use crate::protocol::{ChangesDone, ChangesOrder, Failure, FailureKind};
 use crate::worker::channel::Channel;
 use crate::worker::engine::Host;
-use crate::worker::model::{console, define, failure, kind, number_errors, ours, put, refuse, throw};
+use crate::worker::model::{console, define, failure, kind, number_errors, ours, put, refuse};
 
 const GLUE: &str = include_str!("../../prelude/changes.js");
 /// Characters of a dead letter's reason.
 const REASON_CHARACTERS_MAX: usize = 1_000;
 const NEVER_SETTLES: &str = "the function waits for a promise that never settles: only reads of 'context' and other \
                              promises that the function resolves itself can be awaited";
-
-#[derive(Default)]
-pub(super) struct Model {
-    pub(super) containers: RefCell<Vec<Container>>,
-    pub(super) reads: RefCell<Option<Reads>>,
-    pub(super) writes: RefCell<Writes>,
-    /// The changes of the run, in their order, and their places by their addresses.
-    changes: RefCell<Vec<Persistent<Value<'static>>>>,
-    places: RefCell<HashMap<u64, u32>>,
-    letters: RefCell<BTreeMap<u32, String>>,
-    log: Rc<RefCell<Lines>>,
-    /// The promise of the function, if it returned one.
-    promise: RefCell<Option<Persistent<Promise<'static>>>>,
-    // The fields below belong to the engine, and stay for as long as it does.
-    methods: RefCell<Option<Persistent<Object<'static>>>>,
-}
 
 impl Model {
     /// Puts the global objects into the engine.
@@ -84,6 +67,8 @@ impl Model {
 
     /// Sets up the state of a run. An error is a mistake of the server.
     pub(super) fn begin(&self, order: &ChangesOrder, reads: Reads) -> std::result::Result<(), Failure> {
+        assert!(self.reads.borrow().is_none(), "one run after the other");
+        assert!(self.changes.borrow().is_empty(), "nothing of an earlier run is left");
         self.reads.replace(Some(reads));
         self.log.replace(Lines::up_to(order.limits.log_bytes_max));
         let containers = order.containers.iter().map(Container::of).collect::<std::result::Result<_, _>>();
@@ -158,30 +143,38 @@ impl Model {
 
     /// Settles the promise of a read.
     pub(super) fn deliver<'js>(&self, ctx: &Ctx<'js>, waiting: Waiting, answer: Answer) -> Result<()> {
-        let rows_max = match &waiting.wanted {
-            Wanted::Item(..) => None,
-            Wanted::Rows { rows_max } => Some(*rows_max),
+        let seen = match answer {
+            Ok(text) => self.seen(ctx, &waiting.wanted, text)?,
+            Err(failed) => Err(Refusal { number: failed.number, message: failed.message }),
         };
-        let seen = match (answer, &waiting.wanted) {
-            (Err(refused), _) => Err(Refusal { number: refused.number, message: refused.message }),
-            (Ok(stored), Wanted::Item(name, patches)) => {
-                self.writes.borrow_mut().read(name.clone(), patches, stored)
-            }
-            (Ok(rows), Wanted::Rows { .. }) => Ok(rows),
-        };
-        let value = match seen {
-            Ok(None) => Ok(Value::new_undefined(ctx.clone())),
-            Ok(Some(json)) => {
-                let value = ctx.json_parse(json)?;
-                rows_max.map_or(Ok(()), |rows_max| check_rows(&value, rows_max)).map(|()| value)
-            }
-            Err(refusal) => Err(refusal),
-        };
-        match value {
+        match seen {
             Ok(value) => waiting.resolve(ctx, value),
             Err(refusal) => {
                 let reason = failure(ctx, refusal.number, &refusal.message)?;
                 waiting.reject(ctx, reason.into_object().into_value())
+            }
+        }
+    }
+
+    /// The item or the rows, as the function gets them.
+    fn seen<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        wanted: &Wanted,
+        text: Option<String>,
+    ) -> Result<std::result::Result<Value<'js>, Refusal>> {
+        let parsed = |text: Option<String>| match text {
+            Some(json) => ctx.json_parse(json),
+            None => Ok(Value::new_undefined(ctx.clone())),
+        };
+        match wanted {
+            Wanted::Item(name, patches) => {
+                let item = self.writes.borrow_mut().read(name.clone(), patches, text);
+                item.map_or_else(|refusal| Ok(Err(refusal)), |item| parsed(item).map(Ok))
+            }
+            Wanted::Rows { rows_max } => {
+                let rows = parsed(text)?;
+                Ok(check_rows(&rows, *rows_max).map(|()| rows))
             }
         }
     }
@@ -201,7 +194,8 @@ impl Model {
         if self.check(ctx)? == PromiseState::Pending {
             return Err(refuse(ctx, NEVER_SETTLES));
         }
-        let letters = self.letters.take().into_iter().collect();
+        let letters: Vec<_> = self.letters.take().into_iter().collect();
+        assert!(letters.len() <= self.changes.borrow().len(), "each change has one letter");
         Ok(ChangesDone { writes: self.writes.take().into_orders(), letters })
     }
 
@@ -257,8 +251,4 @@ fn check_rows(rows: &Value<'_>, rows_max: Option<u32>) -> std::result::Result<()
         ),
     };
     Err(Refusal { number: 413, message })
-}
-
-pub(super) fn refused(ctx: &Ctx<'_>, refusal: &Refusal) -> rquickjs::Error {
-    throw(ctx, refusal.number, &refusal.message)
 }

@@ -122,6 +122,7 @@ impl Reads {
                 break;
             }
             let (ask, waiting) = self.queue.pop_front().expect("it is the front");
+            assert!(self.queue_bytes >= size(&ask), "the queue knows its size");
             self.queue_bytes -= size(&ask);
             batch.push(ask);
             self.sent.push_back(waiting);
@@ -129,6 +130,7 @@ impl Reads {
         if batch.is_empty() || self.broken.is_some() {
             return;
         }
+        assert!(self.sent.len() == batch.len(), "every answer to the last batch was read");
         let batch = Report::Reads(batch);
         let channel = &mut self.channel;
         if let Err(error) = self.budget.pause(|| channel.send(&batch)) {

@@ -10,13 +10,14 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use serde::Deserialize;
 use shardlake_document::{
-    Body, NESTING_CEILING, ParseLimits, PatchOperation, apply_patch, parse_document, write_json,
+    Body, NESTING_CEILING, ParseLimits, PatchOperation, Value, apply_patch, parse_document, write_json,
 };
 use shardlake_model::Numbers;
 
-use crate::changes::{FUNCTION_WRITE_BYTES_MAX, FUNCTION_WRITES_MAX, FunctionWriteKind, FunctionWriteOrder};
+use crate::function_store::{
+    FUNCTION_WRITE_BYTES_MAX, FUNCTION_WRITES_MAX, FunctionWriteKind, FunctionWriteOrder,
+};
 
 /// Stored items may be larger than functions may write them.
 const STORED_LIMITS: ParseLimits =
@@ -100,7 +101,7 @@ impl Writes {
         write: Write,
         order: FunctionWriteOrder,
     ) -> Result<(), Refusal> {
-        let bytes = self.bytes + size(&order);
+        let bytes = self.bytes + order.kind.bytes();
         self.check_room(bytes)?;
         let place = self.orders.len();
         let item = self.items.entry(name).or_default();
@@ -117,6 +118,7 @@ impl Writes {
         item.first.get_or_insert(place);
         item.state = state;
         self.bytes = bytes;
+        assert!(self.orders.len() <= FUNCTION_WRITES_MAX, "the writes of a run are bounded");
         Ok(())
     }
 
@@ -228,29 +230,17 @@ impl Refusal {
     }
 }
 
-fn size(order: &FunctionWriteOrder) -> usize {
-    match &order.kind {
-        FunctionWriteKind::Create { item }
-        | FunctionWriteKind::Upsert { item }
-        | FunctionWriteKind::Replace { item } => item.len(),
-        FunctionWriteKind::Patch { id, partition_key, operations } => {
-            id.len() + partition_key.len() + operations.len()
-        }
-        FunctionWriteKind::Delete { id, partition_key } => id.len() + partition_key.len(),
-    }
-}
-
 fn json(body: &Body) -> String {
     let mut text = Vec::new();
     write_json(body.raw(), &mut text);
     String::from_utf8(text).expect("JSON is UTF-8")
 }
 
+/// The etag in the text of a stored item.
 fn etag_of(item: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Item {
-        #[serde(rename = "_etag")]
-        etag: Option<String>,
-    }
-    serde_json::from_str::<Item>(item).ok()?.etag
+    let item = Value::from_json(item.as_bytes(), &STORED_LIMITS).ok()?;
+    item.get("_etag").and_then(Value::as_str).map(str::to_owned)
 }
+
+#[cfg(test)]
+mod tests;

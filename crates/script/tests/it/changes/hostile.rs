@@ -83,7 +83,7 @@ fn a_function_in_a_built_in_function_is_killed() {
 }
 
 #[test]
-fn what_is_too_large_ends_in_an_error() {
+fn excess_ends_in_an_error() {
     all_end(
         &[
             "const a = []; for (;;) a.push(new Array(1000).fill(0));",
@@ -155,7 +155,7 @@ fn reads_logs_and_letters_are_bounded() {
     assert_eq!(refusal(run_tight(&scripts, &source)).0, ErrorKind::Forbidden);
 }
 
-/// Names of the global object, and what a text finds that is evaluated in any way.
+/// Names of the global object, and of a text that is evaluated in any way.
 #[test]
 fn evaluated_texts_reach_nothing_more() {
     let scripts = processes(1);

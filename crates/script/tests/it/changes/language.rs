@@ -44,7 +44,7 @@ fn reads_one_after_the_other_and_together() {
         console.log(a, none, b, again, again !== a);
         const rows = await c.query('SELECT * FROM c WHERE c.n > @n', {'@n': 1}, {partitionKey: 'x', max: 1});
         const all = await context.container('events').query('SELECT 1', undefined, {partitionKey: ['t']});
-        await c.query('SELECT 2', {}, {partitionKey: null});
+        await c.query('SELECT 2', {}, {partitionKey: null}); await c.query('SELECT 3', {}, {partitionKey: [undefined]});
         await context.container('events').read('e', ['t', undefined]);
         await context.container('events').read('e', ['t', {}]);
         console.log(rows.length, all.length);";
@@ -61,6 +61,7 @@ fn reads_one_after_the_other_and_together() {
             r#"query product SELECT * FROM c WHERE c.n > @n {"@n":1} ["x"] 1"#,
             r#"query events SELECT 1 {} ["t"] 1001"#,
             "query product SELECT 2 {} [null] 1001",
+            "query product SELECT 3 {} [{}] 1001",
             r#"read events ["t",{}] e"#,
             r#"read events ["t",{}] e"#,
         ]
@@ -249,6 +250,10 @@ fn writes_that_cannot_succeed_are_refused_at_once() {
         ("await c.query('SELECT 1', [1])", "and not an array"),
         ("await c.query('SELECT 1', {}, {max: 1001})", "'max' is a whole number from 1 to 1000"),
         ("await c.query('SELECT 1', {}, {max: 0})", "'max' is a whole number from 1 to 1000"),
+        (
+            "await c.query('SELECT 1', {}, {partitionKey: changes.key})",
+            "leave it out to query the whole container",
+        ),
         ("await c.query('SELECT 1', {}, {key: 1})", "there is no option 'key'"),
         ("await c.query('x'.repeat(600000))", "at most 524288 bytes"),
         ("const {read} = c; await read('a', 1)", "TypeError"),
@@ -322,6 +327,9 @@ fn the_run_ends_when_all_its_promises_are_settled() {
     assert!(thrown("throw new Error('mine')").contains("Error: mine"));
     assert!(thrown("await null; throw {code: 7}").contains("{\"code\":7}"));
     assert!(thrown("(async () => { throw new Error('lost') })(); await null").contains("Error: lost"));
+    let many = "const all = []; for (let i = 0; i < 10001; i++) all.push(Promise.reject(i));
+        await null; for (const p of all) try { await p } catch {}";
+    assert!(thrown(many).contains("more than 10000 promises were rejected"));
     let handled = "const p = Promise.reject(new Error('x')); await null; try { await p } catch { console.log('caught') }";
     assert_eq!(log(&mut Items::default(), handled), ["caught"]);
 }

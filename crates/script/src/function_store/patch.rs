@@ -1,79 +1,95 @@
 //! Patch operations from the JSON array that a function gives, for the worker's own view and for the commit.
 
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
 use shardlake_document::{ParseLimits, PatchOperation, Value, is_system_property, parse_path};
 use shardlake_model::{Error, KeyPath, Limits, Result};
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Operation<'a> {
-    op: String,
-    #[serde(default)]
-    path: Option<String>,
-    #[serde(default)]
-    from: Option<String>,
-    /// `null` is a value, too.
-    #[serde(borrow, default, deserialize_with = "present")]
-    value: Option<&'a RawValue>,
-}
-
-fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
-}
 
 /// Reads a JSON array of operations, at most [`Limits::patch_operations_max`]. Refuses paths that no patch
 /// may change: the id, system properties and the partition key.
 pub fn patch_operations(text: &str, key_paths: &[KeyPath], limits: &Limits) -> Result<Vec<PatchOperation>> {
-    let invalid = |error| Error::bad_request(format!("a patch must be an array of operations: {error}"));
-    let given: Vec<Operation<'_>> = serde_json::from_str(text).map_err(invalid)?;
+    let parsed = Value::from_json(text.as_bytes(), &ParseLimits::of_items(limits));
+    let given =
+        match parsed.map_err(|error| Error::bad_request(format!("the patch is not valid: {error}")))? {
+            Value::Array(given) => given,
+            _ => return Err(Error::bad_request("a patch must be an array of operations")),
+        };
     if given.is_empty() || given.len() > limits.patch_operations_max {
         let max = limits.patch_operations_max;
         let message = format!("a patch has 1 to {max} operations, and this one has {}", given.len());
         return Err(Error::bad_request(message));
     }
-    let values = ParseLimits::of_items(limits);
-    let read = |(index, operation): (usize, &Operation<'_>)| {
-        let read = operation.read(&values).and_then(|read| check_paths(read, key_paths));
-        read.map_err(|error| {
-            Error::new(error.kind(), format!("patch operation {index}: {}", error.message()))
+    let read = |(index, operation)| {
+        let read = operation_of(operation).and_then(|read| check_paths(read, key_paths));
+        read.map_err(|error: Error| {
+            Error::bad_request(format!("patch operation {index}: {}", error.message()))
         })
     };
-    given.iter().enumerate().map(read).collect()
+    let operations = given.into_iter().enumerate().map(read).collect::<Result<Vec<_>>>()?;
+    assert!(!operations.is_empty(), "a patch changes something");
+    Ok(operations)
 }
 
-impl Operation<'_> {
-    fn read(&self, limits: &ParseLimits) -> Result<PatchOperation> {
-        let path = pointer("path", self.path.as_deref())?;
-        let value = || self.value(limits);
-        Ok(match self.op.to_ascii_lowercase().as_str() {
-            "add" => PatchOperation::Add { path, value: value()? },
-            "set" => PatchOperation::Set { path, value: value()? },
-            "replace" => PatchOperation::Replace { path, value: value()? },
-            "remove" => PatchOperation::Remove { path },
-            "incr" | "increment" => {
-                let by = value()?.as_number();
-                let by = by.ok_or_else(|| Error::bad_request("the value of 'incr' must be a number"))?;
-                PatchOperation::Increment { path, by }
-            }
-            "move" => PatchOperation::Move { from: pointer("from", self.from.as_deref())?, path },
-            _ => {
-                let message =
-                    format!("'{}' is unknown: use add, set, replace, remove, incr or move", self.op);
-                return Err(Error::bad_request(message));
-            }
-        })
-    }
+/// The members of one operation.
+#[derive(Default)]
+struct Members {
+    op: Option<Value>,
+    path: Option<Value>,
+    from: Option<Value>,
+    value: Option<Value>,
+}
 
-    fn value(&self, limits: &ParseLimits) -> Result<Value> {
-        let text = self.value.ok_or_else(|| Error::bad_request(format!("'{}' needs a value", self.op)))?;
-        Value::from_json(text.get().as_bytes(), limits).map_err(|error| Error::bad_request(error.to_string()))
+impl Members {
+    fn of(operation: Value) -> Result<Members> {
+        let Value::Object(given) = operation else {
+            return Err(Error::bad_request("an operation must be an object"));
+        };
+        let mut members = Members::default();
+        for (name, value) in given {
+            let member = match name.as_str() {
+                "op" => &mut members.op,
+                "path" => &mut members.path,
+                "from" => &mut members.from,
+                "value" => &mut members.value,
+                _ => return Err(Error::bad_request(format!("there is no member '{name}' in an operation"))),
+            };
+            *member = Some(value);
+        }
+        Ok(members)
     }
 }
 
-fn pointer(member: &str, text: Option<&str>) -> Result<Vec<String>> {
-    let text = text.ok_or_else(|| Error::bad_request(format!("the member '{member}' is missing")))?;
-    parse_path(text).map_err(|error| Error::bad_request(error.to_string()))
+fn operation_of(operation: Value) -> Result<PatchOperation> {
+    let Members { op, path, from, value } = Members::of(operation)?;
+    let op = text("op", op)?;
+    let path = pointer("path", path)?;
+    let value = || value.ok_or_else(|| Error::bad_request(format!("'{op}' needs a value")));
+    Ok(match op.to_ascii_lowercase().as_str() {
+        "add" => PatchOperation::Add { path, value: value()? },
+        "set" => PatchOperation::Set { path, value: value()? },
+        "replace" => PatchOperation::Replace { path, value: value()? },
+        "remove" => PatchOperation::Remove { path },
+        "incr" | "increment" => {
+            let by = value()?.as_number();
+            let by = by.ok_or_else(|| Error::bad_request("the value of 'incr' must be a number"))?;
+            PatchOperation::Increment { path, by }
+        }
+        "move" => PatchOperation::Move { from: pointer("from", from)?, path },
+        _ => {
+            let message = format!("'{op}' is unknown: use add, set, replace, remove, incr or move");
+            return Err(Error::bad_request(message));
+        }
+    })
+}
+
+fn text(member: &str, value: Option<Value>) -> Result<String> {
+    match value {
+        Some(Value::String(text)) => Ok(text),
+        Some(_) => Err(Error::bad_request(format!("the member '{member}' must be a text"))),
+        None => Err(Error::bad_request(format!("the member '{member}' is missing"))),
+    }
+}
+
+fn pointer(member: &str, value: Option<Value>) -> Result<Vec<String>> {
+    parse_path(&text(member, value)?).map_err(|error| Error::bad_request(error.to_string()))
 }
 
 fn check_paths(operation: PatchOperation, key_paths: &[KeyPath]) -> Result<PatchOperation> {
@@ -128,11 +144,14 @@ mod tests {
             (many.as_str(), "this one has 11"),
             (r#"[{"op": "set", "path": "/x"}]"#, "operation 0: 'set' needs a value"),
             (r#"[{"op": "put", "path": "/x", "value": 1}]"#, "'put' is unknown"),
+            ("[1]", "operation 0: an operation must be an object"),
+            ("[{]", "the patch is not valid"),
+            (r#"[{"op": 1, "path": "/x"}]"#, "'op' must be a text"),
             (r#"[{"op": "set", "value": 1}]"#, "the member 'path' is missing"),
             (r#"[{"op": "set", "path": "x", "value": 1}]"#, "must start with '/'"),
             (r#"[{"op": "incr", "path": "/x", "value": "1"}]"#, "must be a number"),
             (r#"[{"op": "move", "path": "/x"}]"#, "'from' is missing"),
-            (r#"[{"op": "set", "path": "/x", "value": 1, "if": 1}]"#, "unknown field `if`"),
+            (r#"[{"op": "set", "path": "/x", "value": 1, "if": 1}]"#, "there is no member 'if'"),
             (r#"[{"op": "set", "path": "/id", "value": 1}]"#, "belong to the server"),
             (r#"[{"op": "remove", "path": "/_etag"}]"#, "belong to the server"),
             (r#"[{"op": "remove", "path": "/a/key/x"}]"#, "part of the partition key"),
