@@ -103,10 +103,17 @@ fn replay_from(body: &[u8]) -> Result<ReplayFrom> {
 fn log(call: &OperatorCall<'_>, id: &str) -> Result<OperatorReply> {
     let line = |line: FunctionLogLine| {
         let FunctionLogLine { time, version, attempt, upto, text } = line;
-        json!({ "time": time.milliseconds(), "version": version, "attempt": attempt, "upto": upto, "text": text })
+        json!({ "time": time_text(time), "version": version, "attempt": attempt, "upto": upto, "text": text })
     };
     let lines: Vec<Value> = call.account.functions().log(id)?.into_iter().map(line).collect();
     Ok(crate::ok(written(&json!({ "lines": lines }))))
+}
+
+/// As `2026-11-30T08:15:00.000Z`.
+fn time_text(time: Timestamp) -> String {
+    let milliseconds = i64::try_from(time.milliseconds()).unwrap_or(i64::MAX);
+    let time = chrono::DateTime::from_timestamp_millis(milliseconds).unwrap_or_default();
+    time.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
 }
 
 fn versions(call: &OperatorCall<'_>, id: &str) -> Result<OperatorReply> {
@@ -196,6 +203,7 @@ mod tests {
         for body in ["", "{}", r#"{"from":"yesterday"}"#, r#"{"from":"beginning","to":1}"#] {
             assert!(from(body).expect_err(body).message().contains("2026-11-30T08:15:00Z"), "{body}");
         }
+        assert_eq!(time_text(Timestamp(1_764_490_500_007)), "2025-11-30T08:15:00.007Z");
         assert_eq!(order::<TrialOrder>(b" ").expect("empty").last, None);
         assert_eq!(order::<TrialOrder>(br#"{"last":5}"#).expect("valid").last, Some(5));
         order::<TrialOrder>(br#"{"first":5}"#).expect_err("unknown");
