@@ -9,9 +9,12 @@ use std::path::PathBuf;
 use futures::future::BoxFuture;
 use rustix::time::{ClockId, clock_gettime};
 use shardlake_model::{ContainerRid, DatabaseRid};
+use shardlake_script::changes::{
+    ChangesInvocation, ChangesStore, FunctionContainer, FunctionQuery, FunctionRead,
+};
 use shardlake_script::{
     Invocation, Meter, Role, ScriptKey, ScriptLimits, ScriptSettings, Scripts, Store, StoreAnswer,
-    StoreReply, StoreRequest, WorkerKind,
+    StoreFailure, StoreReply, StoreRequest, WorkerKind,
 };
 use shardlake_stdx::Clock;
 
@@ -54,6 +57,7 @@ fn main() {
         procedures(&scripts);
         if !only_procedures {
             functions(&scripts);
+            changes(&scripts);
         }
     }
 }
@@ -104,6 +108,63 @@ fn functions(scripts: &Scripts) {
             50 * 100
         });
         println!("  function, {name} argument, batches of 100: {microseconds}");
+    }
+}
+
+const WRITES: &str = "async function (changes, context) {
+    const c = context.container('target');
+    for (const change of changes) c.upsert({...change.current, seen: change.lsn});
+}";
+const READS: &str = "async function (changes, context) {
+    const c = context.container('target');
+    const items = await Promise.all(changes.map((change) => c.read(change.id, change.id)));
+    for (const item of items) { item.count++; c.replace(item); }
+}";
+
+impl ChangesStore for Instant {
+    fn read<'a>(&'a mut self, _: FunctionRead) -> BoxFuture<'a, Result<Option<String>, StoreFailure>> {
+        let item = self.0.clone();
+        Box::pin(async { Ok(Some(item)) })
+    }
+
+    fn query<'a>(&'a mut self, _: FunctionQuery) -> BoxFuture<'a, Result<String, StoreFailure>> {
+        Box::pin(async { Ok("[]".to_owned()) })
+    }
+}
+
+fn changes(scripts: &Scripts) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("starts");
+    let key = ScriptKey { container: HERE, script: 1 };
+    let paths = ["/id".to_owned()];
+    let containers = [FunctionContainer { name: "target", key_paths: &paths, may_write: true }];
+    for (title, source) in [("one upsert each", WRITES), ("one read and replace each", READS)] {
+        for count in [1, 100] {
+            let change = |lsn| {
+                let current = item();
+                format!(
+                    r#"{{"id":"x","partitionKey":["x"],"operation":"replace","lsn":{lsn},"current":{current}}}"#
+                )
+            };
+            let changes = format!("[{}]", (0..count).map(change).collect::<Vec<_>>().join(","));
+            let invocation = ChangesInvocation {
+                name: "f",
+                version: 1,
+                attempt: 1,
+                source,
+                changes: &changes,
+                containers: &containers,
+                limits: ScriptLimits::default(),
+            };
+            let microseconds = median(|| {
+                for _ in 0..200 {
+                    runtime
+                        .block_on(scripts.run_changes(key, &invocation, &mut Instant(item())))
+                        .expect("runs");
+                }
+                200 * count
+            });
+            println!("  changes, {title}, batches of {count}: {microseconds} for each change");
+        }
     }
 }
 

@@ -1,13 +1,16 @@
-//! Server-side JavaScript in worker processes: stored procedures, triggers and user-defined functions (engine.md §6).
+//! Server-side JavaScript in worker processes: stored procedures, triggers and user-defined functions
+//! (engine.md §6), and functions over the change feed (copies.md §6).
 //!
 //! The engine's own built-in functions cannot all be interrupted, so scripts run in processes that can be
 //! killed. A worker serves one invocation at a time and keeps no state between two; it reaches data only by
 //! asking the [`Store`] of its invocation. Nothing here knows a partition: implementations of [`Store`]
 //! define the transaction.
 
+pub mod changes;
 mod confined;
 mod conversation;
 mod endings;
+mod function_store;
 mod functions;
 mod line;
 mod meter;

@@ -9,8 +9,9 @@ use shardlake_stdx::Clock;
 #[derive(Debug, Clone)]
 pub struct ScriptSettings {
     pub workers: WorkerKind,
-    /// Limit on workers for procedures and triggers, and a separate one of the same size for functions;
-    /// further invocations wait for a turn. One container may have all but one.
+    /// Limit on workers for procedures and triggers, and a separate one of the same size for functions of
+    /// queries; further invocations wait for a turn. One container may have all but one. Functions over
+    /// changes have one more, and borrow from procedures and triggers up to half of their number.
     pub workers_max: usize,
     /// Limit on waiting invocations; further ones are refused.
     pub waiting_max: usize,
@@ -60,6 +61,13 @@ pub struct ScriptLimits {
 }
 
 impl ScriptLimits {
+    /// Limits of a function over changes: those of procedures, with a time of its own and steps in proportion.
+    pub fn of_function(time: Duration) -> ScriptLimits {
+        let usual = ScriptLimits::default();
+        let times = (time.as_secs_f64() / usual.time.as_secs_f64()).ceil().max(1.0) as u64;
+        ScriptLimits { time, steps_max: usual.steps_max.saturating_mul(times), ..usual }
+    }
+
     /// Limits of a check, which parses a text and normally runs nothing.
     pub(crate) fn of_check() -> ScriptLimits {
         ScriptLimits { time: Duration::from_secs(1), steps_max: 10_000_000, ..ScriptLimits::default() }

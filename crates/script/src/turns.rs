@@ -13,6 +13,10 @@
 //! scripts that hold all workers would wait for functions that wait for them. Both follow the same rules and
 //! know the same offenders.
 //!
+//! Functions over changes are background work. One worker is theirs alone, so that scripts without end do not
+//! stop them. Further ones they borrow from the scripts, up to half of their number, but never the last that
+//! is free. Their offences count among themselves: they slow no script down.
+//!
 //! One lock is held for a few steps. A waiter that is dropped leaves the queue; if it was granted a turn at
 //! that point, it gives the turn back.
 
@@ -42,6 +46,20 @@ const RETRY_AFTER_MS: u64 = 1_000;
 pub(crate) enum Lane {
     Scripts,
     Functions,
+    /// Functions over changes.
+    Changes,
+}
+
+impl Lane {
+    const COUNT: usize = 3;
+
+    /// Lanes in which a worker that this lane gives back may be used.
+    fn shared(self) -> &'static [Lane] {
+        match self {
+            Lane::Functions => &[Lane::Functions],
+            Lane::Scripts | Lane::Changes => &[Lane::Scripts, Lane::Changes],
+        }
+    }
 }
 
 /// A script of a container, which has turns of its own.
@@ -54,11 +72,21 @@ pub struct ScriptKey {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
-    /// The number of workers of each lane.
+    /// The number of workers of scripts, and that of functions of queries.
     pub workers_max: usize,
-    /// The number of waiters of both lanes together.
+    /// The number of waiters of all lanes together.
     pub waiting_max: usize,
     pub waiting_of_container_max: usize,
+}
+
+impl Rules {
+    /// The number of workers that one lane may hold.
+    fn workers_of(self, lane: Lane) -> usize {
+        match lane {
+            Lane::Scripts | Lane::Functions => self.workers_max,
+            Lane::Changes => (self.workers_max / 2).max(1),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -70,8 +98,15 @@ pub(crate) struct Turns {
 
 #[derive(Debug, Default)]
 struct State {
-    lanes: [LaneState; 2],
+    lanes: [LaneState; Lane::COUNT],
     next_ticket: u64,
+    records: [Records; 2],
+}
+
+/// How scripts have ended lately: those of scripts and functions of queries, or those of functions over
+/// changes.
+#[derive(Debug, Default)]
+struct Records {
     /// The end of each container's time as an offender.
     offenders: HashMap<ContainerRid, Duration>,
     /// The end of each script's time as proven to end by itself.
@@ -122,13 +157,14 @@ impl Turn {
 
     /// A script of this turn had to be stopped.
     pub(crate) fn offended(&self) {
-        let Held { turns, key, has_offended, .. } = &*self.0;
+        let Held { turns, lane, key, has_offended, .. } = &*self.0;
         has_offended.store(true, Ordering::Relaxed);
         let now = turns.clock.elapsed();
         let mut state = turns.state();
-        state.offenders.retain(|_, until| *until > now);
-        state.offenders.insert(key.container, now + OFFENCE_TIME);
-        state.proven.remove(key);
+        let records = state.records_mut(*lane);
+        records.offenders.retain(|_, until| *until > now);
+        records.offenders.insert(key.container, now + OFFENCE_TIME);
+        records.proven.remove(key);
     }
 
     /// A script of this turn has ended.
@@ -160,7 +196,7 @@ impl Turns {
             return None;
         }
         state.take(lane, key);
-        debug_assert!(state.lane(lane).count() <= self.rules.workers_max, "a worker has one holder");
+        state.check(self.rules, lane);
         drop(state);
         Some(self.held(lane, key, meter))
     }
@@ -206,7 +242,7 @@ impl Turns {
         let now = self.clock.elapsed();
         let mut state = self.state();
         if is_proven {
-            state.note_proven(key, now);
+            state.records_mut(lane).note_proven(key, now);
         }
         let held = state.lanes[lane as usize].held.get_mut(&key);
         let held = held.expect("a turn that is given back was taken");
@@ -215,7 +251,7 @@ impl Turns {
         if *held == 0 {
             state.lanes[lane as usize].held.remove(&key);
         }
-        state.grant(self.rules, lane, now);
+        lane.shared().iter().for_each(|lane| state.grant(self.rules, *lane, now));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -230,11 +266,7 @@ impl LaneState {
     }
 }
 
-impl State {
-    fn lane(&self, lane: Lane) -> &LaneState {
-        &self.lanes[lane as usize]
-    }
-
+impl Records {
     /// Whether a script is possibly endless.
     fn is_suspect(&self, key: ScriptKey, now: Duration) -> bool {
         let is_offender = self.offenders.get(&key.container).is_some_and(|until| *until > now);
@@ -249,6 +281,20 @@ impl State {
             self.proven.insert(key, now + PROOF_TIME);
         }
         assert!(self.proven.len() <= PROVEN_MAX, "the list of proven scripts is bounded");
+    }
+}
+
+impl State {
+    fn lane(&self, lane: Lane) -> &LaneState {
+        &self.lanes[lane as usize]
+    }
+
+    fn records(&self, lane: Lane) -> &Records {
+        &self.records[usize::from(lane == Lane::Changes)]
+    }
+
+    fn records_mut(&mut self, lane: Lane) -> &mut Records {
+        &mut self.records[usize::from(lane == Lane::Changes)]
     }
 
     fn waits(&self, lane: Lane, key: ScriptKey) -> bool {
@@ -265,18 +311,44 @@ impl State {
 
     fn may_take(&self, rules: Rules, lane: Lane, key: ScriptKey, now: Duration) -> bool {
         let held = &self.lane(lane).held;
+        let workers_max = rules.workers_of(lane);
         // A single worker cannot be left to others.
-        let all_but_one = (rules.workers_max - 1).max(1);
+        let all_but_one = (workers_max - 1).max(1);
         let count = |is_meant: &dyn Fn(&ScriptKey) -> bool| -> usize {
             held.iter().filter(|(holder, _)| is_meant(holder)).map(|(_, count)| count).sum()
         };
         let is_of_container = |holder: &ScriptKey| holder.container == key.container;
-        let is_suspect = |holder: &ScriptKey| self.is_suspect(*holder, now);
-        if count(&|_| true) >= rules.workers_max || count(&is_of_container) >= all_but_one {
+        let records = self.records(lane);
+        let is_suspect = |holder: &ScriptKey| records.is_suspect(*holder, now);
+        if count(&|_| true) >= workers_max || count(&is_of_container) >= all_but_one {
+            return false;
+        }
+        if !self.leaves_enough(rules, lane) {
             return false;
         }
         let own_suspects = || count(&|holder| is_of_container(holder) && is_suspect(holder));
-        !self.is_suspect(key, now) || (own_suspects() == 0 && count(&is_suspect) < all_but_one)
+        !records.is_suspect(key, now) || (own_suspects() == 0 && count(&is_suspect) < all_but_one)
+    }
+
+    /// The number of workers of scripts that functions over changes have borrowed.
+    fn borrowed(&self) -> usize {
+        self.lane(Lane::Changes).count().saturating_sub(1)
+    }
+
+    /// Whether one more worker for this lane is there, and leaves the other lanes their own.
+    fn leaves_enough(&self, rules: Rules, lane: Lane) -> bool {
+        let used = self.lane(Lane::Scripts).count() + self.borrowed();
+        match lane {
+            Lane::Functions => true,
+            Lane::Scripts => used < rules.workers_max,
+            Lane::Changes => self.lane(lane).count() == 0 || used + 1 < rules.workers_max,
+        }
+    }
+
+    fn check(&self, rules: Rules, lane: Lane) {
+        debug_assert!(self.lane(lane).count() <= rules.workers_of(lane), "a worker has one holder");
+        let used = self.lane(Lane::Scripts).count() + self.borrowed();
+        debug_assert!(used <= rules.workers_max, "a worker has one holder");
     }
 
     fn take(&mut self, lane: Lane, key: ScriptKey) {
@@ -306,7 +378,7 @@ impl State {
             }
             if waiter.granted.send(()).is_ok() {
                 self.take(lane, key);
-                debug_assert!(self.lane(lane).count() <= rules.workers_max, "a worker has one holder");
+                self.check(rules, lane);
             }
         }
     }

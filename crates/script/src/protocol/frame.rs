@@ -19,7 +19,7 @@ pub(crate) fn frame_length(header: [u8; HEADER_BYTES]) -> io::Result<usize> {
 /// Reads one frame into `buffer`; false at the end of the stream between two frames.
 pub(crate) fn read_frame(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<bool> {
     let mut header = [0; HEADER_BYTES];
-    if stream.read(&mut header[..1])? == 0 {
+    if read_some(stream, &mut header[..1])? == 0 {
         return Ok(false);
     }
     stream.read_exact(&mut header[1..])?;
@@ -32,6 +32,17 @@ pub(crate) fn read_frame(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Re
     Ok(true)
 }
 
+/// A read that goes on after a signal, as `read_exact` does: a process that was stopped and continues would
+/// otherwise lose its stream.
+fn read_some(stream: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}
+
 /// Writes a frame of [`super::Encoder`], header included.
 pub(crate) fn write_frame(stream: &mut impl Write, frame: &[u8]) -> io::Result<()> {
     stream.write_all(frame)
@@ -40,6 +51,29 @@ pub(crate) fn write_frame(stream: &mut impl Write, frame: &[u8]) -> io::Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Is interrupted before each byte.
+    struct Interrupted<'b>(&'b [u8], bool);
+
+    impl Read for Interrupted<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.1 = !self.1;
+            if self.1 {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let room = buffer.len().min(1);
+            self.0.read(&mut buffer[..room])
+        }
+    }
+
+    #[test]
+    fn a_signal_does_not_end_a_frame() {
+        let mut buffer = Vec::new();
+        let mut stream = Interrupted(&[2, 0, 0, 0, b'a', b'b'], false);
+        assert!(read_frame(&mut stream, &mut buffer).expect("is read"));
+        assert_eq!(buffer, b"ab");
+        assert!(!read_frame(&mut stream, &mut buffer).expect("is at its end"));
+    }
 
     #[test]
     fn frames_are_told_apart_and_their_end_too() {

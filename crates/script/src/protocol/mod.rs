@@ -10,9 +10,13 @@
 //! order and in the same write. This report has no answer: if a write fails after all, the pool abandons the
 //! run and repeats it without foresight.
 //!
+//! A function over changes asks with [`Report::Reads`] in the same way, and each read is answered by one
+//! [`Order::Answer`].
+//!
 //! Both sides are the same program, so the protocol has no version. The pool trusts only the length of a
 //! worker's message.
 
+mod changes;
 mod codec;
 mod frame;
 
@@ -23,8 +27,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::confined::Confined;
 use crate::settings::ScriptLimits;
-use crate::store::{StoreReply, StoreRequest};
+use crate::store::{StoreFailure, StoreReply, StoreRequest};
 
+pub(crate) use changes::{ChangesDone, ChangesOrder, FunctionAsk, OrderedContainer};
 pub(crate) use codec::{Encoder, Malformed, decode_order, decode_report};
 pub(crate) use frame::{HEADER_BYTES, frame_length, read_frame, write_frame};
 
@@ -64,6 +69,10 @@ pub(crate) enum Order<'r> {
     Release,
     /// The answer to one request of a batch.
     Reply(StoreReply),
+    /// A run of a function over changes.
+    Changes(ChangesOrder),
+    /// The answer to one read of a batch: an item, or rows.
+    Answer(Result<Option<String>, StoreFailure>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,6 +127,14 @@ pub(crate) enum Report {
     Confined(Confined),
     /// Before [`Report::Failed`]: the script's output so far, if it was to be kept.
     Log(String),
+    /// Reads of a function over changes.
+    Reads(Vec<FunctionAsk>),
+    /// The end of a run over changes.
+    Changes {
+        ended: Result<ChangesDone, Failure>,
+        log: Vec<String>,
+        used: Used,
+    },
 }
 
 /// The cost of an order for its worker.

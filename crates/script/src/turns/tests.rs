@@ -135,11 +135,11 @@ fn proven_scripts_are_bounded() {
     let (turns, clock) = turns(RULES);
     let end_well = |script| try_turn_of(&turns, key(1, script)).expect("is free").ended();
     (0..PROVEN_MAX as u64 + 9).for_each(end_well);
-    assert_eq!(turns.state().proven.len(), PROVEN_MAX);
+    assert_eq!(turns.state().records(Lane::Scripts).proven.len(), PROVEN_MAX);
     clock.advance(PROOF_TIME);
     end_well(0);
     end_well(PROVEN_MAX as u64 + 10);
-    assert!(turns.state().proven.len() <= 2, "those whose time is over make room");
+    assert!(turns.state().records(Lane::Scripts).proven.len() <= 2, "those whose time is over make room");
 }
 
 #[test]
@@ -172,4 +172,61 @@ fn who_goes_away_leaves_the_queue_or_gives_the_turn_back() {
     let state = turns.state();
     assert_eq!(state.waiting(container(1)), (0, 0));
     assert!(state.lanes.iter().all(|lane| lane.held.is_empty()), "{state:?}");
+}
+
+fn try_changes(turns: &Arc<Turns>, number: u32) -> Option<Turn> {
+    turns.try_turn(Lane::Changes, key(number, 1), Meter::default())
+}
+
+fn queued_changes(turns: &Arc<Turns>, number: u32) -> BoxFuture<'static, Result<Turn>> {
+    let turns = Arc::clone(turns);
+    let turn = async move { turns.turn(Lane::Changes, key(number, 1), Meter::default()).await };
+    let mut turn = turn.boxed();
+    assert!((&mut turn).now_or_never().is_none(), "container {number} should wait");
+    turn
+}
+
+#[test]
+fn functions_over_changes_hold_at_most_half_of_the_workers() {
+    for (workers_max, half) in [(1, 1), (2, 1), (3, 1), (4, 2), (5, 2), (9, 4)] {
+        let (turns, _) = turns(Rules { workers_max, ..RULES });
+        let held: Vec<Turn> = (1..20).filter_map(|number| try_changes(&turns, number)).collect();
+        assert_eq!(held.len(), half, "of {workers_max}");
+    }
+}
+
+#[test]
+fn functions_over_changes_never_take_the_last_free_worker() {
+    let (turns, _) = turns(Rules { workers_max: 5, ..RULES });
+    let mut scripts: Vec<_> = (1..=4).map(|number| try_turn(&turns, number).expect("is free")).collect();
+    let own = try_changes(&turns, 1).expect("one worker is theirs");
+    let mut waits = queued_changes(&turns, 2);
+    assert!(scripts.pop().is_some());
+    let second = (&mut waits).now_or_never().expect("two were free").expect("has its turn");
+    let last = try_turn(&turns, 5).expect("the last one is free for scripts");
+    assert!(try_turn(&turns, 6).is_none(), "all are in use");
+    // A worker that functions give back serves scripts that wait.
+    let mut script = queued(&turns, 6);
+    drop(second);
+    assert!((&mut script).now_or_never().is_some());
+    drop((own, last));
+}
+
+#[test]
+fn scripts_without_end_leave_functions_over_changes_a_worker() {
+    let (turns, _) = turns(RULES);
+    let scripts: Vec<_> = [1, 1, 2].into_iter().map(|number| try_turn(&turns, number)).collect();
+    assert!(scripts.iter().all(Option::is_some));
+    let first = try_changes(&turns, 1).expect("has a worker");
+    let mut next = queued_changes(&turns, 2);
+    drop(first);
+    assert!((&mut next).now_or_never().is_some(), "and the next function has it then");
+}
+
+#[test]
+fn offences_of_functions_over_changes_slow_no_script_down() {
+    let (turns, _) = turns(RULES);
+    try_changes(&turns, 1).expect("is free").offended();
+    let scripts = [try_turn_of(&turns, key(1, 1)), try_turn_of(&turns, key(1, 2))];
+    assert!(scripts.iter().all(Option::is_some), "its container may use all but one");
 }

@@ -19,6 +19,7 @@ use super::budget::Budget;
 use super::exception;
 use super::heap::{Heap, Image};
 use super::images::{Images, Texts};
+use super::rejections::Rejections;
 use super::source::{self, FunctionText, Shape};
 use crate::protocol::{Failure, FailureKind};
 use crate::settings::ScriptLimits;
@@ -45,6 +46,7 @@ pub(super) struct Engine {
     /// The random numbers of the order.
     random: Rc<RefCell<Option<Random>>>,
     budget: Rc<Budget>,
+    rejections: Rc<Rejections>,
 }
 
 /// The functions of the host, held for as long as the engine lives. A function that a script releases would
@@ -132,13 +134,18 @@ impl Engine {
         let budget = Rc::new(Budget::new(ScriptLimits::default()));
         let polled = Rc::clone(&budget);
         runtime.set_interrupt_handler(Some(Box::new(move || polled.poll())));
-        // Unhandled rejections are ignored, except for lack of memory.
+        // Of unhandled rejections only lack of memory ends every order.
         let told = Rc::clone(&budget);
-        runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, _, reason, is_handled| {
-            if exception::is_out_of_memory(&ctx, &reason) {
-                told.memory_was_short(is_handled);
-            }
-        })));
+        let rejections = Rc::new(Rejections::default());
+        let noted = Rc::clone(&rejections);
+        runtime.set_host_promise_rejection_tracker(Some(Box::new(
+            move |ctx, promise, reason, is_handled| {
+                noted.note(&ctx, &promise, &reason, is_handled);
+                if exception::is_out_of_memory(&ctx, &reason) {
+                    told.memory_was_short(is_handled);
+                }
+            },
+        )));
         let (host, random) = (Host::default(), Rc::default());
         let prepared = context.with(|ctx| {
             let print: Function = Function::prototype(ctx.clone()).get("toString")?;
@@ -162,6 +169,7 @@ impl Engine {
             let_go: Box::new(move || let_go(&of_order)),
             random,
             budget,
+            rejections,
         };
         Ok((engine, prepared))
     }
@@ -261,6 +269,7 @@ impl Engine {
     #[allow(unsafe_code)]
     fn put_back(&self, number: Option<u64>) {
         (self.let_go)();
+        self.rejections.end();
         self.random.take();
         let images = self.images.borrow();
         let compiled = number.and_then(|number| images.get(number));
@@ -270,6 +279,11 @@ impl Engine {
         // images are not released. Of our objects, the engine frees only functions of the host; these were
         // made before any image, and are held.
         unsafe { self.heap.put_back(image) };
+    }
+
+    /// Rejected promises without a handler.
+    pub(super) fn rejections(&self) -> &Rejections {
+        &self.rejections
     }
 
     pub(super) fn budget(&self) -> &Rc<Budget> {

@@ -6,6 +6,7 @@
 
 mod budget;
 mod calls;
+mod changes;
 mod channel;
 mod confinement;
 mod engine;
@@ -16,6 +17,7 @@ mod heap;
 mod images;
 mod invocation;
 mod model;
+mod rejections;
 mod sandbox;
 mod serve;
 mod source;

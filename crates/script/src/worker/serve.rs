@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
+use super::changes::ForChanges;
 use super::channel::Channel;
 use super::confinement::{Confinement, processor_time};
 use super::engine::Engine;
@@ -75,7 +76,22 @@ fn serve(mut channel: Channel, mut confinement: Confinement, confined: Confined)
                 confinement.prepare(&limits);
                 functions::serve(&definitions, limits, engines.for_functions(), &mut channel, &confinement)?;
             }
-            Order::Call { .. } | Order::Release | Order::Reply(_) => {
+            Order::Changes(order) => {
+                confinement.prepare(&order.limits);
+                match engines.for_changes() {
+                    Ok(engine) => {
+                        let ended = engine.run(&order, channel)?;
+                        channel = ended.channel;
+                        let (ended, log) = (ended.done, ended.log);
+                        channel.send(&Report::Changes { ended, log, used: used(&confinement) })?;
+                    }
+                    Err(failure) => {
+                        let (ended, log) = (Err(failure), Vec::new());
+                        channel.send(&Report::Changes { ended, log, used: used(&confinement) })?;
+                    }
+                }
+            }
+            Order::Call { .. } | Order::Release | Order::Reply(_) | Order::Answer(_) => {
                 return Err(io::ErrorKind::InvalidData.into());
             }
         }
@@ -90,6 +106,7 @@ fn serve(mut channel: Channel, mut confinement: Confinement, confined: Confined)
 struct Engines {
     runs: Option<ForRuns>,
     functions: Option<Engine>,
+    changes: Option<ForChanges>,
 }
 
 impl Engines {
@@ -107,11 +124,19 @@ impl Engines {
         Ok(self.functions.as_ref().expect("it was made"))
     }
 
-    /// Restores both engines.
+    fn for_changes(&mut self) -> Result<&ForChanges, Failure> {
+        if self.changes.is_none() {
+            self.changes = Some(ForChanges::new()?);
+        }
+        Ok(self.changes.as_ref().expect("it was made"))
+    }
+
+    /// Restores all engines.
     #[allow(unsafe_code)]
     fn end_order(&self) {
-        for engine in self.runs.iter().map(ForRuns::engine).chain(&self.functions) {
-            // SAFETY: the values of an order were dropped with it, and the model has released those of the
+        let others = self.functions.iter().chain(self.changes.iter().map(ForChanges::engine));
+        for engine in self.runs.iter().map(ForRuns::engine).chain(others) {
+            // SAFETY: the values of an order were dropped with it, and the models have released those of the
             // run.
             unsafe { engine.end() };
         }

@@ -3,6 +3,7 @@
 //! One program for all files, because linking dominates the build time. Each test has its own workers.
 
 mod as_new;
+mod changes;
 #[cfg(target_os = "linux")]
 mod confined;
 mod foreseen;

@@ -6,7 +6,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::confined::Confined;
-use crate::protocol::{Failure, FailureKind, OrderedRole, RunOrder, Used};
+use crate::function_store::{FunctionQuery, FunctionRead, FunctionWriteKind, FunctionWriteOrder};
+use crate::protocol::{
+    ChangesDone, ChangesOrder, Failure, FailureKind, FunctionAsk, OrderedContainer, OrderedRole, RunOrder,
+    Used,
+};
 use crate::settings::ScriptLimits;
 use crate::store::{StoreAnswer, StoreFailure, StoreOperation, StoreReply, StoreRequest};
 
@@ -90,7 +94,52 @@ fn order() -> impl Strategy<Value = Order<'static>> {
         }),
         Just(Order::Release),
         reply().prop_map(Order::Reply),
+        (text(), text(), vec((text(), vec(text(), 0..3), any::<bool>()), 0..3), any::<u64>()).prop_map(
+            move |(name, source, containers, version)| {
+                let ordered = |(name, key_paths, may_write)| OrderedContainer { name, key_paths, may_write };
+                let containers = containers.into_iter().map(ordered).collect();
+                let (changes, attempt) = (name.clone(), version as u32);
+                Order::Changes(ChangesOrder { name, version, attempt, source, changes, containers, limits })
+            }
+        ),
+        prop::result::maybe_ok(
+            option::of(text()),
+            (any::<u16>(), text()).prop_map(|(number, message)| StoreFailure { number, message })
+        )
+        .prop_map(Order::Answer),
     ]
+}
+
+fn ask() -> impl Strategy<Value = FunctionAsk> {
+    let read = (text(), text(), text()).prop_map(|(container, id, partition_key)| {
+        FunctionAsk::Read(FunctionRead { container, id, partition_key })
+    });
+    let query = (text(), text(), text(), option::of(text()), any::<u32>()).prop_map(
+        |(container, text, parameters, partition_key, rows_max)| {
+            FunctionAsk::Query(FunctionQuery { container, text, parameters, partition_key, rows_max })
+        },
+    );
+    prop_oneof![read, query]
+}
+
+fn write() -> impl Strategy<Value = FunctionWriteOrder> {
+    use FunctionWriteKind::{Create, Delete, Patch, Replace, Upsert};
+    let kind = prop_oneof![
+        text().prop_map(|item| Create { item }),
+        text().prop_map(|item| Upsert { item }),
+        text().prop_map(|item| Replace { item }),
+        (text(), text(), text()).prop_map(|(id, partition_key, operations)| Patch {
+            id,
+            partition_key,
+            operations
+        }),
+        (text(), text()).prop_map(|(id, partition_key)| Delete { id, partition_key }),
+    ];
+    (text(), kind, option::of(text())).prop_map(|(container, kind, if_match)| FunctionWriteOrder {
+        container,
+        kind,
+        if_match,
+    })
 }
 
 fn used() -> impl Strategy<Value = Used> {
@@ -116,6 +165,19 @@ fn report() -> impl Strategy<Value = Report> {
                 used
             }
         ),
+        vec(ask(), 0..4).prop_map(Report::Reads),
+        (vec(write(), 0..4), vec((any::<u32>(), text()), 0..3), vec(text(), 0..3), used()).prop_map(
+            |(writes, letters, log, used)| Report::Changes {
+                ended: Ok(ChangesDone { writes, letters }),
+                log,
+                used
+            }
+        ),
+        (text(), used()).prop_map(|(message, used)| Report::Changes {
+            ended: Err(Failure { kind: FailureKind::Limit, message }),
+            log: Vec::new(),
+            used
+        }),
         (
             prop_oneof![prop::sample::select(kinds.to_vec()), any::<u16>().prop_map(FailureKind::Numbered)],
             text(),

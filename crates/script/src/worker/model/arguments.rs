@@ -6,21 +6,21 @@ use rquickjs::{Ctx, Error, Exception, FromAtom, Function, Object, Result, Value}
 pub(super) const BAD_REQUEST: u16 = 400;
 
 /// Throws `{number, body}`, which is an error too.
-pub(super) fn throw(ctx: &Ctx<'_>, number: u16, message: &str) -> Error {
+pub(in crate::worker) fn throw(ctx: &Ctx<'_>, number: u16, message: &str) -> Error {
     match failure(ctx, number, message) {
         Ok(failure) => failure.throw(),
         Err(error) => error,
     }
 }
 
-pub(super) fn failure<'js>(ctx: &Ctx<'js>, number: u16, message: &str) -> Result<Exception<'js>> {
+pub(in crate::worker) fn failure<'js>(ctx: &Ctx<'js>, number: u16, message: &str) -> Result<Exception<'js>> {
     let failure = Exception::from_message(ctx.clone(), message)?;
     failure.as_object().set("number", number)?;
     failure.as_object().set("body", message)?;
     Ok(failure)
 }
 
-pub(super) fn refuse(ctx: &Ctx<'_>, message: impl AsRef<str>) -> Error {
+pub(in crate::worker) fn refuse(ctx: &Ctx<'_>, message: impl AsRef<str>) -> Error {
     throw(ctx, BAD_REQUEST, message.as_ref())
 }
 
@@ -29,13 +29,13 @@ pub(super) fn unsupported(ctx: &Ctx<'_>, what: &str) -> Error {
 }
 
 /// The arguments of one call, from left to right.
-pub(super) struct Arguments<'js> {
+pub(in crate::worker) struct Arguments<'js> {
     ctx: Ctx<'js>,
     values: std::vec::IntoIter<Value<'js>>,
 }
 
 impl<'js> Arguments<'js> {
-    pub(super) fn new(ctx: Ctx<'js>, values: Vec<Value<'js>>) -> Arguments<'js> {
+    pub(in crate::worker) fn new(ctx: Ctx<'js>, values: Vec<Value<'js>>) -> Arguments<'js> {
         Arguments { ctx, values: values.into_iter() }
     }
 
@@ -43,12 +43,12 @@ impl<'js> Arguments<'js> {
         &self.ctx
     }
 
-    pub(super) fn next(&mut self) -> Value<'js> {
+    pub(in crate::worker) fn next(&mut self) -> Value<'js> {
         self.values.next().unwrap_or_else(|| Value::new_undefined(self.ctx.clone()))
     }
 
     /// A string that is not empty.
-    pub(super) fn text(&mut self, what: &str) -> Result<String> {
+    pub(in crate::worker) fn text(&mut self, what: &str) -> Result<String> {
         let value = self.next();
         match value.as_string() {
             Some(text) => match text.to_string() {
@@ -224,7 +224,7 @@ fn json<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> Result<String> {
     }
 }
 
-pub(super) fn is_nothing(value: &Value<'_>) -> bool {
+pub(in crate::worker) fn is_nothing(value: &Value<'_>) -> bool {
     value.is_undefined() || value.is_null()
 }
 
@@ -236,7 +236,7 @@ fn is_falsy(value: &Value<'_>) -> bool {
 }
 
 /// The kind of a value, for messages.
-pub(super) fn kind(value: &Value<'_>) -> &'static str {
+pub(in crate::worker) fn kind(value: &Value<'_>) -> &'static str {
     match value {
         value if value.is_undefined() => "undefined",
         value if value.is_null() => "null",

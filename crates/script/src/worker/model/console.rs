@@ -10,6 +10,15 @@ use crate::worker::engine::Host;
 
 const CUT: &str = "\n[the log was cut here]";
 
+/// Receives the output of a script.
+pub(in crate::worker) trait Sink {
+    /// Whether the output is wanted.
+    fn is_kept(&self) -> bool;
+
+    /// Adds the text of one call.
+    fn add(&mut self, line: &str);
+}
+
 /// The script's output; output past the maximum is left out, with a note.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct Log {
@@ -23,11 +32,11 @@ pub(in crate::worker) struct Log {
 pub(in crate::worker) fn console<'js>(
     ctx: &Ctx<'js>,
     host: &Host,
-    log: Option<Rc<RefCell<Log>>>,
+    log: Option<Rc<RefCell<dyn Sink>>>,
 ) -> Result<Object<'js>> {
     let console = Object::new(ctx.clone())?;
     let print = host.function(ctx, move |ctx: Ctx<'js>, given: Rest<Value<'js>>| {
-        if let Some(log) = log.as_ref().filter(|log| log.borrow().is_kept) {
+        if let Some(log) = log.as_ref().filter(|log| log.borrow().is_kept()) {
             let line = format(&ctx, &given.0);
             log.borrow_mut().add(&line);
         }
@@ -38,7 +47,11 @@ pub(in crate::worker) fn console<'js>(
     Ok(console)
 }
 
-impl Log {
+impl Sink for Log {
+    fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
     fn add(&mut self, line: &str) {
         if self.text.ends_with(CUT) {
             return;

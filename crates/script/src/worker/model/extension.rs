@@ -90,7 +90,8 @@ fn extension<'js>(ctx: &Ctx<'js>, model: &Model) -> Result<Object<'js>> {
     Ok(made)
 }
 
-fn ours() -> EvalOptions {
+/// Options for the host's own code.
+pub(in crate::worker) fn ours() -> EvalOptions {
     let mut options = EvalOptions::default();
     options.filename = Some(OUR_FILE.to_owned());
     options

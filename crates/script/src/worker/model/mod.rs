@@ -34,12 +34,14 @@ use crate::Completion;
 use crate::protocol::{OrderedRole, RunOrder};
 use crate::store::StoreReply;
 
-use arguments::{failure, is_nothing, kind, refuse};
+pub(super) use arguments::{Arguments, failure, is_nothing, kind, refuse, throw};
 use console::Log;
-pub(super) use console::console;
+pub(super) use console::{Sink, console};
+pub(super) use extension::ours;
 use message::{Access, Body, message};
 pub(super) use numbered::number_errors;
-use properties::{Getter, define, put};
+use properties::Getter;
+pub(super) use properties::{define, put};
 pub(super) use state::Model;
 use state::{Face, Links, Part, QuotaText, Quotas, Slot};
 
@@ -104,7 +106,7 @@ impl Model {
         let codes = Object::new(ctx.clone())?;
         ERROR_CODES.iter().try_for_each(|(name, code)| codes.set(*name, *code))?;
         define(ctx, "ErrorCodes", codes.into_value())?;
-        define(ctx, "console", console(ctx, host, Some(Rc::clone(&self.log)))?.into_value())?;
+        define(ctx, "console", console(ctx, host, Some(self.log.clone()))?.into_value())?;
         let model = Rc::clone(self);
         let get_context = move |ctx: Ctx<'js>| model.seen(&ctx, |face| &face.context);
         define(ctx, "getContext", host.function(ctx, get_context)?.into_value())?;

@@ -25,11 +25,11 @@ impl<'js> Getter<'js> {
 }
 
 /// Defines a property of an object that scripts see, ignoring setters of its prototype.
-pub(super) fn put<'js>(object: &Object<'js>, name: &str, value: impl IntoJs<'js>) -> Result<()> {
+pub(in crate::worker) fn put<'js>(object: &Object<'js>, name: &str, value: impl IntoJs<'js>) -> Result<()> {
     object.prop(name, Property::from(value).writable().configurable().enumerable())
 }
 
 /// Defines a global that is not enumerable.
-pub(super) fn define<'js>(ctx: &Ctx<'js>, name: &str, value: Value<'js>) -> Result<()> {
+pub(in crate::worker) fn define<'js>(ctx: &Ctx<'js>, name: &str, value: Value<'js>) -> Result<()> {
     ctx.globals().prop(name, Property::from(value).writable().configurable())
 }
