@@ -24,8 +24,8 @@ const PARTS_TOGETHER: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// Changes up to a time were applied.
-    Worked { upto: Timestamp },
+    /// Changes up to a time were applied, of all that there are or of the next ones.
+    Worked { upto: Timestamp, is_all: bool },
     /// Some parts have nothing new.
     Looked,
     /// All parts are read to their ends.
@@ -57,11 +57,13 @@ pub(crate) async fn follow(at: &IndexAtWork<'_>, follower: &mut LogFollower) -> 
         Break(progress) => return Ok(progress),
     };
     let (mut changes, mut upto, mut newest) = (Vec::new(), Vec::new(), Timestamp::default());
+    let mut is_all = true;
     for PartRound { span, mut round } in rounds {
         match round.next_page().await {
             Ok(Some(page)) => {
                 changes.extend(changes_of(at, &page.changes)?);
                 newest = page.changes.last().map_or(newest, |last| newest.max(last.time));
+                is_all &= page.upto == round.upto();
                 upto.push((span, page.upto));
             }
             Ok(None) => {}
@@ -77,7 +79,7 @@ pub(crate) async fn follow(at: &IndexAtWork<'_>, follower: &mut LogFollower) -> 
         at.take(step, follower).await?;
     }
     at.note_position(follower);
-    Ok(Progress::Worked { upto: newest })
+    Ok(Progress::Worked { upto: newest, is_all })
 }
 
 /// The next rounds, with records; breaks where there are none.

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | a read waits for the index | none |
 //! | no request in the last 100 ms | none |
-//! | requests | three times the work, at least [`COLLECT`] |
-//! | requests, and the index is more than 60 s behind | as long as the work, at least [`COLLECT`] |
+//! | requests, and the index is more than 60 s behind | as long as the work |
+//! | requests, and there is more than a round takes | fifteen times the work |
+//! | requests | three times the work |
 //!
-//! Under load the index falls behind, and its commits grow: those of many rows cost less for each row.
+//! A rest beside requests is 10 to 500 ms. Commits of many rows cost less for each row: an index that
+//! collects more changes needs less of the machine. It falls behind where clients use all of that.
 
 use std::time::Duration;
 
@@ -19,19 +21,22 @@ pub(crate) const COLLECT: Duration = Duration::from_millis(10);
 const REST_MAX: Duration = Duration::from_millis(500);
 const BEHIND_MS: u64 = 60_000;
 
-/// The rest after work that began at a time of the clock, and has applied changes up to a time.
-pub(crate) fn after(serving: &Serving, begun: Duration, upto: Timestamp) -> Duration {
+/// The rest after a round that began at a time of the clock, and has applied changes up to a time.
+pub(crate) fn after(serving: &Serving, begun: Duration, (upto, is_all): (Timestamp, bool)) -> Duration {
     let clock = serving.clock();
     let worked = clock.elapsed().saturating_sub(begun);
     let behind_ms = clock.now().milliseconds().saturating_sub(upto.milliseconds());
-    rest(worked, behind_ms, serving.stores().have_clients())
+    match serving.stores().have_clients() {
+        true => beside_clients(worked, behind_ms, is_all),
+        false => Duration::ZERO,
+    }
 }
 
-fn rest(worked: Duration, behind_ms: u64, has_clients: bool) -> Duration {
-    let times = match (has_clients, behind_ms > BEHIND_MS) {
-        (false, _) => return Duration::ZERO,
-        (true, false) => 3,
-        (true, true) => 1,
+fn beside_clients(worked: Duration, behind_ms: u64, is_all: bool) -> Duration {
+    let times = match is_all {
+        _ if behind_ms > BEHIND_MS => 1,
+        true => 3,
+        false => 15,
     };
     (worked * times).clamp(COLLECT, REST_MAX)
 }
@@ -43,10 +48,10 @@ mod tests {
     #[test]
     fn requests_come_first_until_an_index_is_far_behind() {
         let work = Duration::from_millis(20);
-        assert_eq!(rest(work, 0, false), Duration::ZERO);
-        assert_eq!(rest(work, 0, true), 3 * work);
-        assert_eq!(rest(work, BEHIND_MS + 1, true), work);
-        assert_eq!(rest(Duration::from_millis(1), 0, true), COLLECT);
-        assert_eq!(rest(Duration::from_secs(9), 0, true), REST_MAX);
+        assert_eq!(beside_clients(work, 0, true), 3 * work);
+        assert_eq!(beside_clients(work, 0, false), 15 * work);
+        assert_eq!(beside_clients(work, BEHIND_MS + 1, false), work);
+        assert_eq!(beside_clients(Duration::from_millis(1), 0, true), COLLECT);
+        assert_eq!(beside_clients(Duration::from_secs(9), 0, true), REST_MAX);
     }
 }

@@ -274,7 +274,7 @@ async fn follow_on(
         copies.edit(at.entry.index, note).await?;
     }
     Ok(match progress {
-        Progress::Worked { upto } => match rests::after(at.serving, begun, upto) {
+        Progress::Worked { upto, is_all } => match rests::after(at.serving, begun, (upto, is_all)) {
             Duration::ZERO => Next::Again,
             rest => Next::Wait(rest),
         },

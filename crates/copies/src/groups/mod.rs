@@ -110,7 +110,7 @@ pub(crate) async fn follow(
     follower.done(&span, round.upto());
     at.note_position(follower);
     settled.end(&span);
-    Ok(Progress::Worked { upto: round.upto_time() })
+    Ok(Progress::Worked { upto: round.upto_time(), is_all: true })
 }
 
 #[cfg(test)]
