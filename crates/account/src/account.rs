@@ -8,6 +8,7 @@ use shardlake_capacity::budget::Burst;
 use shardlake_catalog::AnalyticalMode;
 use shardlake_copies::Copies;
 use shardlake_definitions::Resources;
+use shardlake_functions::Functions;
 use shardlake_items::Items;
 use shardlake_maintenance::{Purging, RelocationHooks, Upkeep};
 use shardlake_model::{ConsistencyLevel, Error, ErrorKind, Limits, Result};
@@ -65,6 +66,7 @@ pub(crate) struct AccountState {
     pub maintenance: Upkeep,
     pub projections: Projections,
     pub copies: Copies,
+    pub functions: Functions,
     pub backups: Backups,
 }
 
@@ -142,6 +144,7 @@ impl Account {
         let maintenance = Upkeep::start(router.clone(), options.hooks, options.purging);
         let projections = Projections::start(queries.clone(), definitions.clone())?;
         let copies = Copies::start(router.clone());
+        let functions = Functions::start(queries.clone(), definitions.clone(), scripts.clone());
         let state = Arc::new(AccountState {
             router,
             procedures: ScriptRuns::new(queries, scripts),
@@ -150,6 +153,7 @@ impl Account {
             maintenance,
             projections,
             copies,
+            functions,
             backups,
         });
         if options.purging == Purging::InBackground {
@@ -198,6 +202,11 @@ impl Account {
     /// Containers whose items follow from others': global secondary indexes.
     pub fn copies(&self) -> &Copies {
         &self.0.copies
+    }
+
+    /// JavaScript over the changes of containers.
+    pub fn functions(&self) -> &Functions {
+        &self.0.functions
     }
 
     pub fn backups(&self) -> &Backups {

@@ -30,9 +30,9 @@ pub use shardlake_capacity::policy::{NextStep, SplitReason};
 /// Where each shard has the place of its log.
 pub use shardlake_catalog::stamp_key;
 pub use shardlake_catalog::{
-    AnalyticalMode, AnalyticalRecord, AnalyticalSchema, AnalyticalSettings, MatchPair, ProjectionCounts,
-    ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SecondaryIndexRecord,
-    SecondaryIndexState, SetPair,
+    AnalyticalMode, AnalyticalRecord, AnalyticalSchema, AnalyticalSettings, FunctionDefinition,
+    FunctionRecord, FunctionVersion, MatchPair, ProjectionCounts, ProjectionRule, ProjectionSource,
+    ProjectionStart, ProjectionTarget, SecondaryIndexRecord, SecondaryIndexState, SetPair,
 };
 pub use shardlake_copies::{
     AtLeast, Difference, DifferenceKind, DuplicateRow, Duplicates, IndexReport, IndexVerification, Refusal,
@@ -45,6 +45,9 @@ pub use shardlake_definitions::{
 /// Parts of a patch, for front ends that make one themselves.
 pub use shardlake_document::{
     Body, ItemId, ItemName, Number, ParseLimits, PatchOperation, Value, parse_partition_key,
+};
+pub use shardlake_functions::{
+    FunctionLogLine, FunctionPut, FunctionReport, FunctionState, FunctionTrial, ReplayFrom,
 };
 pub use shardlake_heat::{HeatKind, HeatReport, PERIODS as HEAT_PERIODS, Series};
 pub use shardlake_items::{

@@ -187,7 +187,7 @@ fn no_such_path(path: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::copies::CopyAction;
+    use crate::copies::{CopyAction, FunctionAction};
 
     fn target(path: &str) -> Target {
         let address = Address::parse(path, None).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -233,6 +233,15 @@ mod tests {
         assert_eq!(of("/index/a/c/resume"), index("a", "c", CopyAction::Resume));
         assert_eq!(of("/index/a/c/rebuild"), index("a", "c", CopyAction::Rebuild));
         assert_eq!(of("/index/a/c/verify"), index("a", "c", CopyAction::Verify));
+        let function = |action| CopyTarget::Function { id: "n-1".into(), action };
+        assert_eq!(of("/functions/n-1"), function(FunctionAction::One));
+        for action in FunctionAction::NAMED {
+            assert_eq!(of(&format!("/functions/n-1/{}", action.name())), function(action));
+        }
+        for path in ["/functions/", "/functions/a/stop", "/functions/a/pause/b"] {
+            let path = format!("/_shardlake/v1/copies{path}");
+            assert_eq!(Address::parse(&path, None).expect_err(&path).kind(), ErrorKind::NotFound);
+        }
         for path in ["/", "/index", "/index/a", "/index/a/", "/rules/a", "/index/a/c/stop"] {
             let path = format!("/_shardlake/v1/copies{path}");
             assert!(Address::parse(&path, None).is_err(), "{path}");

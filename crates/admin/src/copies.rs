@@ -1,4 +1,4 @@
-//! Global secondary indexes as JSON: their states and lags, and the actions of an operator.
+//! Copies as JSON: the list of all, and global secondary indexes: their states and lags, and the actions of an operator.
 
 use serde_json::{Value, json};
 use shardlake_account::{DuplicateRow, Duplicates, IndexReport, Refusal};
@@ -6,12 +6,51 @@ use shardlake_model::Result;
 
 use crate::pieces::written;
 use crate::{OperatorCall, OperatorReply};
-use crate::{copy_settings, copy_verification as verify};
+use crate::{copy_settings, copy_verification as verify, functions};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CopyTarget {
     All,
     Index { database: String, container: String, action: CopyAction },
+    Function { id: String, action: FunctionAction },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FunctionAction {
+    One,
+    Pause,
+    Resume,
+    Try,
+    Replay,
+    Log,
+    Versions,
+    Rollback,
+}
+
+impl FunctionAction {
+    pub const NAMED: [FunctionAction; 7] = [
+        FunctionAction::Pause,
+        FunctionAction::Resume,
+        FunctionAction::Try,
+        FunctionAction::Replay,
+        FunctionAction::Log,
+        FunctionAction::Versions,
+        FunctionAction::Rollback,
+    ];
+
+    /// Its segment in a path.
+    pub fn name(self) -> &'static str {
+        match self {
+            FunctionAction::One => "",
+            FunctionAction::Pause => "pause",
+            FunctionAction::Resume => "resume",
+            FunctionAction::Try => "try",
+            FunctionAction::Replay => "replay",
+            FunctionAction::Log => "log",
+            FunctionAction::Versions => "versions",
+            FunctionAction::Rollback => "rollback",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +68,15 @@ impl CopyTarget {
     pub fn of(segments: &[&str], decode: impl Fn(&str) -> Result<String>) -> Result<Option<Self>> {
         let (database, container, action) = match segments {
             [] => return Ok(Some(CopyTarget::All)),
+            ["functions", id, action @ ..] if !id.is_empty() => {
+                let action = match action {
+                    [] => Some(FunctionAction::One),
+                    [name] => FunctionAction::NAMED.into_iter().find(|action| action.name() == *name),
+                    _ => None,
+                };
+                let id = decode(id)?;
+                return Ok(action.map(|action| CopyTarget::Function { id, action }));
+            }
             ["index", database, container] => (database, container, CopyAction::Show),
             ["index", database, container, "pause"] => (database, container, CopyAction::Pause),
             ["index", database, container, "resume"] => (database, container, CopyAction::Resume),
@@ -50,12 +98,17 @@ pub(crate) async fn serve(call: &OperatorCall<'_>, target: &CopyTarget) -> Resul
     if let CopyTarget::Index { database, container, action: CopyAction::Verify } = target {
         return verify::serve(call, (database, container)).await;
     }
+    if let CopyTarget::Function { id, action } = target {
+        return functions::serve(call, id, *action).await;
+    }
     call.address.only_parameter("")?;
     let CopyTarget::Index { database, container, action } = target else {
         if call.method != "GET" {
             return Err(crate::wrong_method(call));
         }
-        let all: Vec<Value> = copies.indexes().await.iter().map(document).collect();
+        let mut all: Vec<Value> = copies.indexes().await.iter().map(document).collect();
+        let functions = call.account.functions().functions().await;
+        all.extend(functions.iter().map(|report| functions::document(report, false)));
         return Ok(crate::ok(written(&json!({ "copies": all }))));
     };
     match (action, call.method.as_str()) {

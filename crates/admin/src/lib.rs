@@ -60,6 +60,7 @@ mod copies;
 mod copy_settings;
 mod copy_verification;
 mod document;
+mod functions;
 mod heat;
 mod key;
 mod moments;

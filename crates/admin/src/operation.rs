@@ -7,7 +7,7 @@ use crate::account_keys::KeyTarget;
 use crate::address::{Action, Target};
 use crate::analytics::AnalyticsAction;
 use crate::backups::BackupTarget;
-use crate::copies::{CopyAction, CopyTarget};
+use crate::copies::{CopyAction, CopyTarget, FunctionAction};
 use crate::projections::ProjectionTarget;
 use crate::sql::SqlTarget;
 
@@ -36,6 +36,14 @@ pub enum AdminOperation {
     RebuildCopy,
     VerifyCopy,
     PutCopySettings,
+    ReadFunctions,
+    PutFunction,
+    DeleteFunction,
+    PauseFunction,
+    ResumeFunction,
+    TryFunction,
+    ReplayFunction,
+    RollbackFunction,
     ReadProjections,
     PutProjection,
     DeleteProjection,
@@ -109,6 +117,20 @@ fn of_copies(target: &CopyTarget, method: &Method) -> AdminOperation {
             AdminOperation::ReadCopies
         }
         CopyTarget::Index { action: CopyAction::Verify, .. } => AdminOperation::VerifyCopy,
+        CopyTarget::Function { action, .. } => of_function(*action, method),
+    }
+}
+
+fn of_function(action: FunctionAction, method: &Method) -> AdminOperation {
+    match action {
+        FunctionAction::One if method == Method::PUT => AdminOperation::PutFunction,
+        FunctionAction::One if method == Method::DELETE => AdminOperation::DeleteFunction,
+        FunctionAction::One | FunctionAction::Log | FunctionAction::Versions => AdminOperation::ReadFunctions,
+        FunctionAction::Pause => AdminOperation::PauseFunction,
+        FunctionAction::Resume => AdminOperation::ResumeFunction,
+        FunctionAction::Try => AdminOperation::TryFunction,
+        FunctionAction::Replay => AdminOperation::ReplayFunction,
+        FunctionAction::Rollback => AdminOperation::RollbackFunction,
     }
 }
 

@@ -11,8 +11,8 @@ use shardlake_storage::Batch;
 
 use crate::stored::{self, encode};
 use crate::{
-    AnalyticalRecord, Changed, Checkpoint, ContainerRecord, Definitions, DroppedMark, EndedContainer, Holder,
-    LogHold, ProjectionRecord, SecondaryIndexRecord,
+    AnalyticalRecord, Changed, Checkpoint, ContainerRecord, Definitions, DroppedMark, EndedContainer,
+    FunctionRecord, Holder, LogHold, ProjectionRecord, SecondaryIndexRecord,
 };
 
 #[derive(Debug, Clone)]
@@ -31,6 +31,7 @@ pub struct Change {
     pub checkpoints: Vec<Changed<u32, Checkpoint>>,
     pub analytical: Vec<Changed<ContainerRid, AnalyticalRecord>>,
     pub secondary_indexes: Vec<Changed<ContainerRid, SecondaryIndexRecord>>,
+    pub functions: Vec<Changed<u32, FunctionRecord>>,
     pub ended: Vec<Changed<(u64, ContainerRid), EndedContainer>>,
     pub log_holds: Vec<Changed<(ContainerRid, Holder), LogHold>>,
 }
@@ -62,6 +63,7 @@ impl Change {
             checkpoints: after.checkpoints.changes_since(&before.checkpoints),
             analytical: after.analytical.changes_since(&before.analytical),
             secondary_indexes: after.secondary_indexes.changes_since(&before.secondary_indexes),
+            functions: after.functions.changes_since(&before.functions),
             ended: after.ended.changes_since(&before.ended),
             log_holds: after.log_holds.changes_since(&before.log_holds),
             before,
@@ -83,6 +85,7 @@ impl Change {
             && self.checkpoints.is_empty()
             && self.analytical.is_empty()
             && self.secondary_indexes.is_empty()
+            && self.functions.is_empty()
             && self.ended.is_empty()
             && self.log_holds.is_empty()
     }
@@ -102,6 +105,7 @@ impl Change {
         store(&mut batch, &self.checkpoints, stored::checkpoint_key);
         store(&mut batch, &self.analytical, stored::analytical_key);
         store(&mut batch, &self.secondary_indexes, stored::secondary_index_key);
+        store(&mut batch, &self.functions, stored::function_key);
         store(&mut batch, &self.ended, stored::ended_key);
         store(&mut batch, &self.log_holds, stored::log_hold_key);
         batch.put(stored::numbers_key(), encode(&self.after.numbers));

@@ -9,8 +9,8 @@ use shardlake_model::{
 };
 
 use crate::{
-    AnalyticalRecord, Checkpoint, ContainerRecord, DroppedMark, EndedContainer, Holder, LogHold, Numbers,
-    Placed, ProjectionRecord, RangeRecord, SecondaryIndexRecord, Table,
+    AnalyticalRecord, Checkpoint, ContainerRecord, DroppedMark, EndedContainer, FunctionRecord, Holder,
+    LogHold, Numbers, Placed, ProjectionRecord, RangeRecord, SecondaryIndexRecord, Table,
 };
 
 #[derive(Debug, Clone, Default)]
@@ -33,6 +33,8 @@ pub struct Definitions {
     pub analytical: Table<ContainerRid, AnalyticalRecord>,
     /// Global secondary indexes, by the containers that hold their rows.
     pub secondary_indexes: Table<ContainerRid, SecondaryIndexRecord>,
+    /// Functions over changes, by number.
+    pub functions: Table<u32, FunctionRecord>,
     /// Deleted containers, by the first catalog version without them.
     pub ended: Table<(u64, ContainerRid), EndedContainer>,
     /// By container and follower.
@@ -126,13 +128,16 @@ impl Definitions {
         self.log_holds.retain(|(_, holder), _| *holder != Holder::Projection(number));
     }
 
-    /// A number for a projection or an index that none ever had.
+    /// A number for a projection, an index or a function that none ever had.
     pub fn new_copy_number(&mut self) -> u32 {
         self.numbers.projection =
             self.numbers.projection.checked_add(1).expect("fewer than 2^32 copies are ever created");
         let number = self.numbers.projection;
         let is_new = self.secondary_indexes.values().all(|index| index.number != number);
-        assert!(is_new && !self.projections.contains(&number), "a number is given once");
+        assert!(
+            is_new && !self.projections.contains(&number) && !self.functions.contains(&number),
+            "a number is given once"
+        );
         number
     }
 

@@ -6,6 +6,7 @@
 //! | `log_hold.rs` | how far back the change log is kept for its followers |
 //! | `analytical.rs`, `analytical_folder.rs` | analytical stores: settings and orders; folders of tables |
 //! | `secondary_index.rs` | global secondary indexes: source, query and state |
+//! | `function.rs` | functions over changes: definition, code and its versions |
 //! | `ended.rs` | ended containers, for change streams |
 //! | `table.rs`, `definitions.rs` | all records of one version, cheap to copy and to compare |
 //! | `stored.rs` | keys, checksums, loading |
@@ -30,6 +31,7 @@ mod change;
 mod definitions;
 mod ended;
 mod error;
+mod function;
 mod log_hold;
 mod predicates;
 mod projection;
@@ -47,6 +49,10 @@ pub use analytical_folder::{folder_apart, folder_of};
 pub use change::Change;
 pub use definitions::Definitions;
 pub use error::CatalogError;
+pub use function::{
+    FunctionAccess, FunctionBatching, FunctionDefinition, FunctionMode, FunctionOnError, FunctionRecord,
+    FunctionRetry, FunctionSource, FunctionVersion,
+};
 pub use log_hold::{HoldBound, HoldState, Holder, LogHold};
 pub use predicates::{broken, loose_ends};
 pub use projection::{

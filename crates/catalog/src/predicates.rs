@@ -11,6 +11,7 @@
 //! | names are unique among siblings | of two, the one that is opened last would hide the other |
 //! | holds on a log have a container, and positions that can be read | else the log would be kept for no follower |
 //! | indexes have a container, a source, and a number of their own | else rows would follow the wrong log, or none |
+//! | functions have ids and numbers of their own | else the progress of one would count for another |
 //! | owners exist | a record without its owner cannot be reached, nor deleted |
 //! | ended containers are named once, with earlier versions, and none that was forgotten | else a stream would silently miss an end |
 //! | versions rise by one | two writers, or a lost change, would show here |
@@ -36,6 +37,7 @@ pub fn broken(definitions: &Definitions) -> Problems {
     logins(definitions, &mut problems);
     projections(definitions, &mut problems);
     secondary_indexes(definitions, &mut problems);
+    functions(definitions, &mut problems);
     ended(definitions, &mut problems);
     log_holds(definitions, &mut problems);
     problems
@@ -66,6 +68,10 @@ pub(crate) fn broken_by(change: &Change) -> Problems {
     }
     if has_containers || !change.secondary_indexes.is_empty() || !change.projections.is_empty() {
         secondary_indexes(draft, &mut problems);
+    }
+    if !change.functions.is_empty() || !change.secondary_indexes.is_empty() || !change.projections.is_empty()
+    {
+        functions(draft, &mut problems);
     }
     if has_containers || !change.ended.is_empty() {
         ended(draft, &mut problems);
@@ -99,7 +105,8 @@ pub fn loose_ends(definitions: &Definitions) -> Problems {
     let lonely = definitions
         .checkpoints
         .iter()
-        .filter(|(number, _)| !definitions.projections.contains(number) && !indexes.contains(number));
+        .filter(|(number, _)| !definitions.projections.contains(number) && !indexes.contains(number))
+        .filter(|(number, _)| !definitions.functions.contains(number));
     let stores = definitions.analytical.iter().filter(|(rid, _)| !definitions.containers.contains(rid));
     problems
         .extend(stores.map(|(rid, _)| {
@@ -332,6 +339,24 @@ fn secondary_indexes(definitions: &Definitions, problems: &mut Problems) {
         }
         if definitions.secondary_index_depth(*rid) == usize::MAX {
             problems.push(format!("index {rid} is its own source"));
+        }
+    }
+}
+
+fn functions(definitions: &Definitions, problems: &mut Problems) {
+    let ids = definitions.functions.values().map(|record| (&record.definition.id, &record.definition.id));
+    unique("functions", ids, problems);
+    let indexes: HashSet<u32> = definitions.secondary_indexes.values().map(|record| record.number).collect();
+    for (number, record) in definitions.functions.iter() {
+        let id = &record.definition.id;
+        if *number > definitions.numbers.projection {
+            problems.push(format!("number {number} of function '{id}' was never handed out"));
+        }
+        if definitions.projections.contains(number) || indexes.contains(number) {
+            problems.push(format!("number {number} of function '{id}' is in use twice"));
+        }
+        if record.access.len() != record.definition.access.len() {
+            problems.push(format!("function '{id}' has other containers than its definition"));
         }
     }
 }

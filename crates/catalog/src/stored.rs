@@ -13,10 +13,11 @@
 //! 0u32 | 'X' | partition uid u32            → DroppedMark: its data is still to be deleted
 //! 0u32 | 'N'                                → Numbers: the next numbers to hand out, and the catalog's version
 //! 0u32 | 'F' | projection u32               → ProjectionRecord: a rule
-//! 0u32 | 'K' | projection or index u32      → Checkpoint: how far it has come
+//! 0u32 | 'K' | number of the copy u32       → Checkpoint: how far it has come
 //! 0u32 | 'H' | database u32 | container u32 | kind u32 | number u32 → LogHold: how far back the log is kept for a follower
 //! 0u32 | 'A' | database u32 | container u32 → AnalyticalRecord: its analytical store
 //! 0u32 | 'Y' | database u32 | container u32 → SecondaryIndexRecord: the index that the container is
+//! 0u32 | 'G' | function u32                 → FunctionRecord: code over changes
 //! 0u32 | 'E' | version u64 | database u32 | container u32 → EndedContainer
 //! 0u32 | 'S'                                → which shard of which account this is; the only record that other shards
 //!                                             have, too (account/membership.rs)
@@ -36,7 +37,7 @@ use shardlake_storage::{ScanOptions, Shard, View};
 
 use crate::{
     AnalyticalRecord, CatalogError, Checkpoint, ContainerRecord, Definitions, DroppedMark, EndedContainer,
-    Holder, LogHold, ProjectionRecord, SecondaryIndexRecord,
+    FunctionRecord, Holder, LogHold, ProjectionRecord, SecondaryIndexRecord,
 };
 
 const DATABASE: u8 = b'D';
@@ -52,6 +53,7 @@ const PROJECTION: u8 = b'F';
 const CHECKPOINT: u8 = b'K';
 const ANALYTICAL: u8 = b'A';
 const SECONDARY_INDEX: u8 = b'Y';
+const FUNCTION: u8 = b'G';
 const ENDED: u8 = b'E';
 const LOG_HOLD: u8 = b'H';
 pub const MEMBERSHIP: u8 = b'S';
@@ -120,6 +122,10 @@ pub(crate) fn analytical_key(rid: ContainerRid) -> Vec<u8> {
 
 pub(crate) fn secondary_index_key(rid: ContainerRid) -> Vec<u8> {
     key(SECONDARY_INDEX, &[rid.database.0, rid.number])
+}
+
+pub(crate) fn function_key(number: u32) -> Vec<u8> {
+    key(FUNCTION, &[number])
 }
 
 pub(crate) fn ended_key((version, rid): (u64, ContainerRid)) -> Vec<u8> {
@@ -238,6 +244,7 @@ fn add(definitions: &mut Definitions, key: &[u8], value: &[u8]) -> Result<(), Ca
         }
         Some(&ANALYTICAL) => add_analytical(definitions, key, value)?,
         Some(&SECONDARY_INDEX) => add_secondary_index(definitions, key, value)?,
+        Some(&FUNCTION) => add_function(definitions, value)?,
         Some(&ENDED) => add_ended(definitions, value)?,
         Some(&LOG_HOLD) => {
             let hold: LogHold = decode(value)?;
@@ -275,6 +282,13 @@ fn add_secondary_index(
         .ok_or_else(|| CatalogError::corrupt("the key of a global secondary index is malformed"))?;
     definitions.secondary_indexes.put(container, decode::<SecondaryIndexRecord>(value)?);
     Ok(secondary_index_key(container))
+}
+
+fn add_function(definitions: &mut Definitions, value: &[u8]) -> Result<Vec<u8>, CatalogError> {
+    let record: FunctionRecord = decode(value)?;
+    let number = record.number;
+    definitions.functions.put(number, record);
+    Ok(function_key(number))
 }
 
 fn add_ended(definitions: &mut Definitions, value: &[u8]) -> Result<Vec<u8>, CatalogError> {

@@ -41,7 +41,8 @@ impl Audited {
 
     fn changes_a_definition(operation: OperationName) -> bool {
         let name = operation.as_str();
-        let changes = ["Create", "Upsert", "Replace", "Delete", "Put", "Pause", "Resume"];
+        let changes =
+            ["Create", "Upsert", "Replace", "Delete", "Put", "Pause", "Resume", "Replay", "Rollback"];
         let is_of_items = matches!(
             operation,
             OperationName::CreateItem
@@ -184,6 +185,8 @@ mod tests {
             "DeletePartitionKey",
             "AdminMove",
             "PutProjection",
+            "DeleteFunction",
+            "RollbackFunction",
             "EndBackup",
             "RotateKey",
         ] {

@@ -133,6 +133,11 @@ impl Partition {
         times::versions_since(self.core(), span, time, now).await
     }
 
+    /// The last LSN up to which everything was written before a time; 0 where the log has nothing older.
+    pub async fn last_before(&self, time: Timestamp) -> Result<u64> {
+        times::last_before_time(self.core(), time).await
+    }
+
     /// Time of the last commit that was planned.
     pub async fn last_time(&self) -> Timestamp {
         times::last_time(self.core()).await

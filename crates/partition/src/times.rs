@@ -25,6 +25,13 @@ pub(crate) async fn last_time(core: &Core) -> Timestamp {
     core.sequencer.hold().await.time.into()
 }
 
+/// The last LSN up to which everything was written before a time.
+pub(crate) async fn last_before_time(core: &Core, time: Timestamp) -> Result<u64> {
+    let snapshot = core.shard().snapshot();
+    core.check_open()?;
+    last_before(core, &snapshot, 0, time).await
+}
+
 /// From now on no commit has an earlier time. Returns the LSN of the last commit before that,
 /// which may not be durable yet.
 pub(crate) async fn pass(core: &Core, time: Timestamp) -> u64 {

@@ -87,7 +87,7 @@ enum Command {
     Redistribute(operate::Redistribute),
     /// Rules that keep denormalised copies true: list, show, create, pause, resume, delete
     Projections(operate::Projections),
-    /// Global secondary indexes: list, status, create, pause, resume, rebuild, delete
+    /// Global secondary indexes and functions: list, status, create, put, pause, resume, rebuild, try, replay, delete
     Copies(copies_command::Copies),
     /// Analytical stores: tables of columns that follow containers: status, pause, resume, rebuild, compact, verify
     Analytics(operate::Analytics),

@@ -1,4 +1,4 @@
-//! `shardlake copies`: global secondary indexes, listed, created, watched, paused, resumed, built anew and deleted.
+//! `shardlake copies`: global secondary indexes and functions, listed, created, watched, paused, resumed, built anew and deleted.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use http::Method;
 use serde_json::{Value, json};
 use shardlake_admin::OperatorRequest;
 
+use crate::copies_functions::{self as functions, CopyName};
 use crate::copies_settings::{self, Setting};
 use crate::data::{Address, DataClient, Request};
 use crate::number_text::thousands;
@@ -31,18 +32,28 @@ enum Order {
     Status(Status),
     /// Create a global secondary index: a container whose rows follow from the items of its source
     Create(Create),
-    /// Stop an index until it is resumed, also through restarts; the source's change log is kept for it, within bounds
-    Pause(One),
-    /// Let a paused index continue where it stopped
-    Resume(One),
+    /// Create a function over the changes of a container, or replace its definition
+    Put(functions::Put),
+    /// Stop a copy until it is resumed, also through restarts; the source's change log is kept for it, within bounds
+    Pause(Named),
+    /// Let a paused copy continue where it stopped
+    Resume(Named),
     /// Build an index anew from its source; it is readable meanwhile
     Rebuild(One),
     /// Change settings of an index: reads, expired, charge
     Set(Set),
     /// Compare an index with its definition over its source, row by row, while clients write; fails where they differ
     Verify(crate::copies_verification::Verify),
-    /// Delete an index, its container included; its source stays as it is
-    Delete(One),
+    /// Run a function on the last changes of its source, and show its writes without writing them
+    Try(functions::Try),
+    /// The latest lines that a function logged
+    Log(functions::Log),
+    /// Give a function the changes of its source again, from a time on
+    Replay(functions::Replay),
+    /// Put an earlier code of a function as a new version
+    Rollback(functions::Rollback),
+    /// Delete a function, or an index with its container; the source stays as it is
+    Delete(Named),
 }
 
 #[derive(Debug, Args)]
@@ -56,9 +67,9 @@ struct List {
 
 #[derive(Debug, Args)]
 struct Status {
-    /// The index, as `shop/customerByEmail`
-    #[arg(value_name = "DB/COLL")]
-    name: ContainerName,
+    /// The index, as `shop/customerByEmail`, or the id of a function
+    #[arg(value_name = "NAME")]
+    name: CopyName,
     /// Show it again every two seconds, until Ctrl-C
     #[arg(long)]
     watch: bool,
@@ -92,6 +103,18 @@ struct One {
     /// The index, as `shop/customerByEmail`
     #[arg(value_name = "DB/COLL")]
     name: ContainerName,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Args)]
+struct Named {
+    /// The index, as `shop/customerByEmail`, or the id of a function
+    #[arg(value_name = "NAME")]
+    name: CopyName,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -142,7 +165,15 @@ async fn carry_out(order: &Order) -> Result<(), String> {
         Order::Create(create) => make(create).await,
         Order::Pause(one) => act(one, "pause").await,
         Order::Resume(one) => act(one, "resume").await,
-        Order::Rebuild(one) => act(one, "rebuild").await,
+        Order::Rebuild(one) => {
+            let request = request(Method::POST, &one.name, Some("rebuild"));
+            print(&shown(&one.connection.client()?.send(&request).await?, one.json))
+        }
+        Order::Put(put) => functions::put(put).await.and_then(shown_function),
+        Order::Replay(replay) => functions::replay(replay).await.and_then(shown_function),
+        Order::Rollback(rollback) => functions::rollback(rollback).await.and_then(shown_function),
+        Order::Try(trial) => functions::try_last(trial).await,
+        Order::Log(log) => functions::log(log).await,
         Order::Set(set) => {
             let report =
                 set.connection.client()?.send(&copies_settings::request(&set.name, &set.settings)).await?;
@@ -150,28 +181,42 @@ async fn carry_out(order: &Order) -> Result<(), String> {
         }
         Order::Verify(verify) => crate::copies_verification::run(verify).await,
         Order::Delete(one) => {
-            let (database, container) = one.name.names();
-            // The data plane deletes any container: this command only indexes.
-            let client = one.connection.client()?;
-            client.send(&request(Method::GET, &one.name, None)).await?;
-            let address = Address::container(database, container);
-            let request = Request { method: Method::DELETE, ..Request::get(address) };
-            let deleted = DataClient::new(client).send(&request).await;
-            deleted.map_err(|failure| failure.to_string())?;
-            let name = format!("{database}/{container}");
+            let name = delete(one).await?;
             print(&if one.json { json!({ "deleted": name }).to_string() } else { format!("deleted: {name}") })
         }
     }
 }
 
+/// Returns the name of the deleted copy.
+async fn delete(one: &Named) -> Result<String, String> {
+    let client = one.connection.client()?;
+    let name = match &one.name {
+        CopyName::Index(name) => name,
+        CopyName::Function(id) => {
+            client.send(&one.name.request(Method::DELETE, None)).await?;
+            return Ok(id.clone());
+        }
+    };
+    // The data plane deletes any container: this command only indexes.
+    client.send(&one.name.request(Method::GET, None)).await?;
+    let (database, container) = name.names();
+    let request = Request { method: Method::DELETE, ..Request::get(Address::container(database, container)) };
+    DataClient::new(client).send(&request).await.map_err(|failure| failure.to_string())?;
+    Ok(format!("{database}/{container}"))
+}
+
+fn shown_function((report, is_json): (Value, bool)) -> Result<(), String> {
+    print(&shown(&report, is_json))
+}
+
 async fn show(status: &Status) -> Result<(), String> {
     let client = status.connection.client()?;
     if status.duplicates {
-        let found = client.send(&request(Method::GET, &status.name, Some("duplicates"))).await?;
+        let found = client.send(&status.name.request(Method::GET, Some("duplicates"))).await?;
         return print(&if status.json { found.to_string() } else { listed(&found) });
     }
     loop {
-        let report = client.send(&request(Method::GET, &status.name, None)).await?;
+        let report = client.send(&status.name.request(Method::GET, None)).await?;
         print(&shown(&report, status.json))?;
         if !status.watch {
             return Ok(());
@@ -180,8 +225,8 @@ async fn show(status: &Status) -> Result<(), String> {
     }
 }
 
-async fn act(one: &One, action: &str) -> Result<(), String> {
-    let report = one.connection.client()?.send(&request(Method::POST, &one.name, Some(action))).await?;
+async fn act(one: &Named, action: &str) -> Result<(), String> {
+    let report = one.connection.client()?.send(&one.name.request(Method::POST, Some(action))).await?;
     print(&shown(&report, one.json))
 }
 
@@ -237,6 +282,7 @@ fn table<'a>(reports: impl Iterator<Item = &'a Value>) -> String {
     let names = ["name", "kind", "source", "status", "lag", "behind", "rows", "refused"];
     let mut rows = vec![names.map(str::to_owned)];
     for report in reports {
+        let is_function = report["kind"] == "function";
         let state = match report["percent"].as_u64() {
             Some(percent) => format!("{} {percent} %", text(&report["status"])),
             None => text(&report["status"]).to_owned(),
@@ -248,8 +294,8 @@ fn table<'a>(reports: impl Iterator<Item = &'a Value>) -> String {
             state,
             thousands(number(&report["lag"]["changes"])),
             format!("{} s", thousands(number(&report["lag"]["seconds"]))),
-            thousands(number(&report["rows"])),
-            thousands(number(&report["counts"]["refused"])),
+            thousands(number(if is_function { &report["counts"]["written"] } else { &report["rows"] })),
+            thousands(number(&report["counts"][if is_function { "deadLetters" } else { "refused" }])),
         ]);
     }
     aligned(&rows, 4).join("\n")
@@ -257,7 +303,10 @@ fn table<'a>(reports: impl Iterator<Item = &'a Value>) -> String {
 
 fn words(report: &Value) -> String {
     let mut out = table(std::iter::once(report));
-    out.push_str(&format!("\n\n{}", text(&report["definition"])));
+    match report["kind"] == "function" {
+        true => out.push_str(&format!("\n\n{}", functions::words(report))),
+        false => out.push_str(&format!("\n\n{}", text(&report["definition"]))),
+    }
     if let Some(duplicates) = report["counts"]["duplicates"].as_u64() {
         out.push_str(&format!("\n\nunique, with {} duplicates", thousands(duplicates)));
     }

@@ -360,6 +360,7 @@ async fn rendered(
         Some(account) => Followers {
             projections: account.projections().projections().await,
             indexes: account.copies().indexes().await,
+            functions: account.functions().functions().await,
             tables: metrics.tables().await,
         },
         None => Followers::default(),

@@ -22,7 +22,7 @@
 //! | `sampler.rs` | connections, processor and memory, second by second |
 //! | `seed/`, `demo/` | data to begin with |
 //! | `data/`, `sql_shell/`, `transfer/` | the client of commands for items; the commands `sql`, `import` and `export` |
-//! | `operate/`, `copies_command.rs`, `copies_settings.rs`, `copies_verification.rs` | the commands of operators, which ask a running server |
+//! | `operate/`, `copies_command.rs`, `copies_functions.rs`, `copies_settings.rs`, `copies_verification.rs` | the commands of operators, which ask a running server |
 //! | `backup/`, `restore_mark.rs` | backups on local disks; a data directory that is not restored to its end |
 //! | `number_text.rs` | numbers and sizes as texts, texts without control characters |
 //! | `progress.rs` | the progress of long commands on standard error |
@@ -49,6 +49,7 @@ mod connection;
 mod connections;
 mod container_counters;
 mod copies_command;
+mod copies_functions;
 mod copies_settings;
 mod copies_verification;
 mod copy_metrics;

@@ -149,6 +149,12 @@ metrics! {
         "Items of the source that have rows which cannot be written";
     COPY_DUPLICATES: Gauge "shardlake_copy_duplicates" ("kind", "copy")
         "Rows beyond the first of their key, of a unique index";
+    COPY_CHANGES: Counter "shardlake_copy_changes" ("kind", "copy")
+        "Changes that a function was given";
+    COPY_RUNS: Counter "shardlake_copy_runs" ("kind", "copy", "outcome")
+        "Runs of a function since the start, by outcome";
+    COPY_DEAD_LETTERS: Counter "shardlake_copy_dead_letters" ("kind", "copy")
+        "Changes that a function could not handle";
     ANALYTICS_STATE: Gauge "shardlake_analytics_state" ("database", "container", "state")
         "1 for the state of a container's analytical table, 0 for the other states";
     ANALYTICS_LAG: Gauge "shardlake_analytics_lag" ["changes"] ("database", "container")

@@ -10,7 +10,7 @@ use std::time::Duration;
 use http::{Response, StatusCode};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
-use shardlake_account::{Account, IndexReport, ProjectionReport, Shards};
+use shardlake_account::{Account, FunctionReport, IndexReport, ProjectionReport, Shards};
 use shardlake_admin::RequestCounts;
 use shardlake_analytics::{Analytics, TableReport};
 use shardlake_gateway_mongo::MongoGateway;
@@ -32,6 +32,7 @@ use crate::{
 pub struct Followers {
     pub projections: Vec<ProjectionReport>,
     pub indexes: Vec<IndexReport>,
+    pub functions: Vec<FunctionReport>,
     pub tables: Vec<TableReport>,
 }
 
@@ -140,6 +141,7 @@ impl Metrics {
             partition_metrics::write(&mut page, account);
             projection_metrics::write(&mut page, &followers.projections);
             copy_metrics::write(&mut page, &followers.indexes);
+            copy_metrics::write_functions(&mut page, &followers.functions);
             analytics_metrics::write(&mut page, &followers.tables);
             #[cfg(feature = "analytics-sql")]
             if let Some(pool) = self.sql.get() {

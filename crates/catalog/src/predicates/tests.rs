@@ -289,3 +289,52 @@ fn an_index_ends_with_its_container() {
     assert!(definitions.checkpoints.is_empty() && definitions.log_holds.is_empty());
     assert_eq!((broken(&definitions), loose_ends(&definitions)), (Problems::new(), Problems::new()));
 }
+
+fn function(number: u32) -> crate::FunctionRecord {
+    let source = serde_json::json!({ "database": "d", "container": "one" });
+    let definition =
+        serde_json::json!({ "id": "f", "source": source, "access": { "two": "read" }, "code": "x" });
+    crate::FunctionRecord {
+        number,
+        definition: serde_json::from_value(definition).expect("complete"),
+        source: rid(1),
+        access: vec![rid(2)],
+        version: 1,
+        earlier: Vec::new(),
+        former_numbers: Vec::new(),
+        is_paused: false,
+        pause_reason: None,
+        created: 0,
+        changed: 0,
+    }
+}
+
+#[test]
+fn functions_have_numbers_and_ids_of_their_own_and_outlive_their_containers() {
+    let mut definitions = indexed();
+    let number = definitions.new_copy_number();
+    definitions.functions.put(number, function(number));
+    definitions.checkpoints.put(number, Default::default());
+    definitions.put_log_hold(LogHold::new(rid(1), Holder::Copy(number), Vec::new(), 0));
+    assert_eq!((broken(&definitions), loose_ends(&definitions)), (Problems::new(), Problems::new()));
+    for (problem, wrong) in [
+        ("never handed out", function(9)),
+        ("in use twice", function(1)),
+        ("two functions", function(2)),
+        ("other containers", crate::FunctionRecord { access: Vec::new(), ..function(2) }),
+    ] {
+        let mut draft = definitions.clone();
+        draft.numbers.projection = if problem == "two functions" { 3 } else { 2 };
+        let key = if problem == "two functions" { 3 } else { wrong.number };
+        draft.functions.put(key, wrong);
+        let problems = broken(&draft).join("; ");
+        assert!(problems.contains(problem), "{problem}: {problems}");
+        let change = Change::between(std::sync::Arc::new(definitions.clone()), draft);
+        assert!(!broken_by(&change).is_empty(), "a draft is refused for it: {problem}");
+    }
+    definitions.remove_container(rid(2));
+    definitions.remove_container(rid(1));
+    assert_eq!(definitions.function("f").map(|record| record.number), Some(number));
+    definitions.remove_function(number);
+    assert!(definitions.checkpoints.is_empty() && definitions.functions.is_empty());
+}

@@ -249,3 +249,56 @@ fn indexes_are_created_shown_paused_and_deleted() {
     assert_eq!(printed(&server, &["copies", "delete", "shop/byId"]), "deleted: shop/byId\n");
     assert!(!printed(&server, &["copies", "list"]).contains("byId"));
 }
+
+#[test]
+fn functions_are_put_tried_shown_paused_replayed_and_deleted() {
+    let server = server_with_orders();
+    let client = server.client();
+    let key = json!({ "paths": ["/id"], "kind": "Hash", "version": 2 });
+    let definition = json!({ "id": "counted", "partitionKey": key });
+    let _created = client.create_container_of("shop", &definition, &[]).expect_status(201);
+    let directory = tempfile::tempdir().unwrap();
+    let (file, code) = (directory.path().join("function.json"), directory.path().join("code.js"));
+    let definition = json!({
+        "id": "count", "source": { "database": "shop", "container": "orders" },
+        "access": { "counted": "readWrite" },
+    });
+    std::fs::write(&file, definition.to_string()).unwrap();
+    let text = "async function (changes, context) {
+        for (const { id } of changes) context.container('counted').upsert({ id });
+        console.log(changes.length, 'changes'); }";
+    std::fs::write(&code, text).unwrap();
+    let (file, code) = (file.to_str().unwrap(), code.to_str().unwrap());
+    assert!(complaint(&server, &["copies", "put", file]).contains("code"));
+    let put = printed(&server, &["copies", "put", file, "--code", code]);
+    assert!(put.contains("shop/orders") && put.contains("async function"), "{put}");
+    let mut shown = Value::Null;
+    shardlake_testkit::eventually("every order is counted", || {
+        shown = serde_json::from_str(&printed(&server, &["copies", "status", "count", "--json"])).unwrap();
+        shown["lag"]["changes"] == 0 && shown["counts"]["written"] == 40
+    });
+    assert_eq!((&shown["status"], &shown["counts"]["deadLetters"]), (&json!("Active"), &json!(0)), "{shown}");
+    let metrics = client.get("/metrics", &[]).expect_status(200).text();
+    for line in [
+        "shardlake_copy_lag_changes{kind=\"function\",copy=\"count\"} 0",
+        "shardlake_copy_changes_total{kind=\"function\",copy=\"count\"} 40",
+        "shardlake_copy_dead_letters_total{kind=\"function\",copy=\"count\"} 0",
+        "shardlake_copy_state{kind=\"function\",copy=\"count\",state=\"Active\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line} in\n{metrics}");
+    }
+    assert!(printed(&server, &["copies", "log", "count"]).contains("changes"));
+    let trial = printed(&server, &["copies", "try", "count", "--last", "3"]);
+    assert!(trial.contains("3 changes") && trial.contains("\"operation\":\"upsert\""), "{trial}");
+    assert!(printed(&server, &["copies", "pause", "count"]).contains("Paused"));
+    let list = printed(&server, &["copies", "list"]);
+    assert!(list.contains("count") && list.contains("function") && list.contains("Paused"), "{list}");
+    let replayed = printed(&server, &["copies", "replay", "count", "--from", "beginning", "--json"]);
+    let replayed: Value = serde_json::from_str(&replayed).unwrap();
+    assert_eq!(replayed["places"][0]["lsn"], 0, "{replayed}");
+    assert!(printed(&server, &["copies", "resume", "count"]).contains("count"));
+    assert!(complaint(&server, &["copies", "rollback", "count"]).contains("earlier"));
+    assert_eq!(printed(&server, &["copies", "delete", "count"]), "deleted: count\n");
+    let unknown = complaint(&server, &["copies", "status", "count"]);
+    assert!(unknown.contains("there is no function 'count': `shardlake copies list`"), "{unknown}");
+}

@@ -151,6 +151,23 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "functions",
+        &[
+            "model",
+            "document",
+            "routing",
+            "partition",
+            "script",
+            "catalog",
+            "host",
+            "router",
+            "definitions",
+            "items",
+            "queries",
+            "change-log",
+        ],
+    ),
+    (
         "account",
         &[
             "model",
@@ -175,6 +192,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "mongo",
             "projections",
             "copies",
+            "functions",
             "backup",
         ],
     ),
