@@ -9,6 +9,7 @@ use shardlake_document::partition_key_text;
 use shardlake_model::{ErrorKind, ExpiredRows, Result};
 use shardlake_partition::{ChangeKind, Image, Images, LogChange, RoundError, StoredItem, item_of_position};
 use shardlake_routing::KeyRange;
+use shardlake_stdx::Timestamp;
 
 use crate::at_work::IndexAtWork;
 use crate::plan::{ItemChange, Step, steps};
@@ -23,8 +24,9 @@ const PARTS_TOGETHER: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
-    Worked,
-    /// One part has nothing new.
+    /// Changes up to a time were applied, of all that there are or of the next ones.
+    Worked { upto: Timestamp, is_all: bool },
+    /// Some parts have nothing new.
     Looked,
     /// All parts are read to their ends.
     Idle,
@@ -48,39 +50,36 @@ pub(crate) async fn next_round(
     }
 }
 
-/// Applies one round of several parts.
+/// Applies a page of each of several parts. What follows is read in a new view of the engine, since the task may rest before.
 pub(crate) async fn follow(at: &IndexAtWork<'_>, follower: &mut LogFollower) -> Result<Progress> {
-    let mut rounds = match next_rounds(at, follower).await? {
+    let rounds = match next_rounds(at, follower).await? {
         Continue(rounds) => rounds,
         Break(progress) => return Ok(progress),
     };
-    loop {
-        let (mut changes, mut upto, mut unread) = (Vec::new(), Vec::new(), Vec::new());
-        for PartRound { span, mut round } in rounds {
-            match round.next_page().await {
-                Ok(Some(page)) => {
-                    changes.extend(changes_of(at, &page.changes)?);
-                    upto.push((span.clone(), page.upto));
-                    unread.push(PartRound { span, round });
-                }
-                Ok(None) => {}
-                // Its part goes on in the partitions that replaced it.
-                Err(error) if error.kind() == ErrorKind::PartitionGone => {}
-                Err(error) => return Err(error),
+    let (mut changes, mut upto, mut newest) = (Vec::new(), Vec::new(), Timestamp::default());
+    let mut is_all = true;
+    for PartRound { span, mut round } in rounds {
+        match round.next_page().await {
+            Ok(Some(page)) => {
+                changes.extend(changes_of(at, &page.changes)?);
+                newest = page.changes.last().map_or(newest, |last| newest.max(last.time));
+                is_all &= page.upto == round.upto();
+                upto.push((span, page.upto));
             }
+            Ok(None) => {}
+            // Its part goes on in the partitions that replaced it.
+            Err(error) if error.kind() == ErrorKind::PartitionGone => {}
+            Err(error) => return Err(error),
         }
-        if unread.is_empty() {
-            return Ok(Progress::Worked);
-        }
-        for step in steps(at, changes, upto) {
-            at.take(step, follower).await?;
-        }
-        at.note_position(follower);
-        if at.is_interrupted() {
-            return Ok(Progress::Worked);
-        }
-        rounds = unread;
     }
+    if upto.is_empty() {
+        return Ok(Progress::Looked);
+    }
+    for step in steps(at, changes, upto) {
+        at.take(step, follower).await?;
+    }
+    at.note_position(follower);
+    Ok(Progress::Worked { upto: newest, is_all })
 }
 
 /// The next rounds, with records; breaks where there are none.

@@ -15,7 +15,7 @@
 //! |---|---|
 //! | `plan.rs` | the steps of a page of the log, as data |
 //! | `build.rs` | the first rows: chunks of the source, each of one view |
-//! | `follow.rs` | rounds: pages of the log |
+//! | `follow.rs` | rounds: pages of the log, of several parts of the source at once |
 //! | `groups/` | indexes whose rows are aggregates of groups |
 //! | `sweep.rs` | the end of a rebuild: rows of earlier generations are deleted |
 //! | `at_work.rs` | the surroundings of a step, and applying rows |
@@ -24,7 +24,7 @@
 //! | `parts.rs` | which parts of the source's hash space are built |
 //! | `entries.rs`, `status.rs` | indexes in memory; their reports |
 //! | `saver.rs` | positions of all indexes, in one change of the catalog a second |
-//! | `runner.rs` | the task of an index |
+//! | `runner.rs`, `rests.rs` | the task of an index; its rests between rounds |
 //! | `verify/` | comparison of an index with its definition over its source |
 //! | `reads.rs` | reads that wait until an index has writes of its source |
 
@@ -37,6 +37,7 @@ mod groups;
 mod parts;
 mod plan;
 mod reads;
+mod rests;
 mod runner;
 mod saver;
 mod send;

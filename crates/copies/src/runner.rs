@@ -16,15 +16,13 @@ use crate::entries::IndexEntry;
 use crate::follow::{Progress, follow};
 use crate::groups::{self, Settled};
 use crate::parts::gaps;
+use crate::rests;
 use crate::saver::{hold, save};
 use crate::sweep::sweep;
 use crate::{Copies, CopiesState};
 
 /// A commit whose writer was cancelled wakes no waiter: the task polls for such commits now and then.
 const WAIT_SLICE: Duration = Duration::from_secs(1);
-/// Time for which changes collect before a round, unless a read waits for them. Commits of few rows cost as much processor time as
-/// those of many, which requests lack then.
-const COLLECT: Duration = Duration::from_millis(10);
 /// Interval to check whether it is still paused, in case it missed its wake.
 const PAUSED_LOOK: Duration = Duration::from_secs(5);
 /// Pause after a commit that a round does not show yet.
@@ -75,7 +73,7 @@ async fn run(state: Weak<CopiesState>, entry: Arc<IndexEntry>, mut runner: Runne
                     () = entry.wake.notified() => {}
                     () = tokio::time::sleep(WAIT_SLICE) => {}
                     () = changed(&followed) => {
-                        let _woken_early = tokio::time::timeout(COLLECT, entry.wake.notified()).await;
+                        let _woken_early = tokio::time::timeout(rests::COLLECT, entry.wake.notified()).await;
                     }
                 }
             }
@@ -262,6 +260,7 @@ async fn follow_on(
         let duplicates = duplicates_of(at.serving, at.entry.index).await?;
         at.entry.status.live().duplicates = Some(duplicates.count);
     }
+    let begun = at.serving.clock().elapsed();
     let progress = match at.rows.is_grouped() {
         true => groups::follow(at, follower, settled).await?,
         false => follow(at, follower).await?,
@@ -275,7 +274,11 @@ async fn follow_on(
         copies.edit(at.entry.index, note).await?;
     }
     Ok(match progress {
-        Progress::Worked | Progress::Looked => Next::Again,
+        Progress::Worked { upto, is_all } => match rests::after(at.serving, begun, (upto, is_all)) {
+            Duration::ZERO => Next::Again,
+            rest => Next::Wait(rest),
+        },
+        Progress::Looked => Next::Again,
         Progress::Idle => {
             let followed = follower.followed(at.serving);
             match followed.is_empty() {

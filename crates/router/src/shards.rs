@@ -92,6 +92,11 @@ impl Shards {
         Shard::paced_work(self.iter(), patience)
     }
 
+    /// Whether a client has asked any of the shards for something lately.
+    pub fn have_clients(&self) -> bool {
+        self.iter().any(Shard::has_clients)
+    }
+
     /// Whether read data may be returned: this process holds the account's lease. It has all of its shards or none.
     pub fn is_leased(&self) -> bool {
         self.first().is_leased()

@@ -58,6 +58,11 @@ impl Foreground {
         }
     }
 
+    pub fn has_clients(&self) -> bool {
+        let now = Clock::System.elapsed();
+        !self.current(now).is_alone(now)
+    }
+
     /// The pacer, with the clients that came since it was looked at.
     fn current(&self, now: Duration) -> MutexGuard<'_, BackgroundPace> {
         let mut pacer = self.pacer();

@@ -212,6 +212,11 @@ impl Shard {
         self.shared().foreground.note_client();
     }
 
+    /// Whether a client has asked for something lately.
+    pub fn has_clients(&self) -> bool {
+        self.shared().foreground.has_clients()
+    }
+
     /// A client's write has taken so long, with all that it waited for.
     pub fn note_write(&self, latency: Duration) {
         self.shared().foreground.note(latency);

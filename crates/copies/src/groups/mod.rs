@@ -95,22 +95,22 @@ pub(crate) async fn follow(
             },
             Ok(None) => break,
             // Its part goes on in the partitions that replaced it.
-            Err(error) if error.kind() == ErrorKind::PartitionGone => return Ok(Progress::Worked),
+            Err(error) if error.kind() == ErrorKind::PartitionGone => return Ok(Progress::Looked),
             Err(error) => return Err(error),
         }
         if at.is_interrupted() {
-            return Ok(Progress::Worked);
+            return Ok(Progress::Looked);
         }
     }
     let base = is_settled.then_some(round.after());
     match update::apply(at, gathered, round.view(), base).await? {
         Continue(()) => {}
-        Break(()) => return Ok(Progress::Worked),
+        Break(()) => return Ok(Progress::Looked),
     }
     follower.done(&span, round.upto());
     at.note_position(follower);
     settled.end(&span);
-    Ok(Progress::Worked)
+    Ok(Progress::Worked { upto: round.upto_time(), is_all: true })
 }
 
 #[cfg(test)]
