@@ -47,7 +47,8 @@ pub use shardlake_document::{
     Body, ItemId, ItemName, Number, ParseLimits, PatchOperation, Value, parse_partition_key,
 };
 pub use shardlake_functions::{
-    FunctionLogLine, FunctionPut, FunctionReport, FunctionState, FunctionTrial, ReplayFrom,
+    FunctionAsked, FunctionLogLine, FunctionPut, FunctionReport, FunctionState, FunctionTrial, ReplayFrom,
+    name_of as name_of_write,
 };
 pub use shardlake_heat::{HeatKind, HeatReport, PERIODS as HEAT_PERIODS, Series};
 pub use shardlake_items::{
@@ -84,6 +85,7 @@ pub use shardlake_router::{
     RelocationReport, RelocationStatus, RelocationStep, SHARDS_MAX, Shards, ThroughputReport, key_misfit,
 };
 pub use shardlake_routing::{Epk, KeyRange};
+pub use shardlake_script::changes::{FunctionWriteKind, FunctionWriteOrder};
 /// Main function of a process that was started as a worker of [`ScriptSettings`], until its server ends.
 pub use shardlake_script::worker_main as script_worker_main;
 pub use shardlake_script::{

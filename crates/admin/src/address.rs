@@ -187,7 +187,8 @@ fn no_such_path(path: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::copies::{CopyAction, FunctionAction};
+    use crate::copies::CopyAction;
+    use crate::functions::FunctionAction;
 
     fn target(path: &str) -> Target {
         let address = Address::parse(path, None).unwrap_or_else(|error| panic!("{path}: {error}"));

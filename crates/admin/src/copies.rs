@@ -4,53 +4,16 @@ use serde_json::{Value, json};
 use shardlake_account::{DuplicateRow, Duplicates, IndexReport, Refusal};
 use shardlake_model::Result;
 
+use crate::functions::{self, FunctionAction};
 use crate::pieces::written;
 use crate::{OperatorCall, OperatorReply};
-use crate::{copy_settings, copy_verification as verify, functions};
+use crate::{copy_settings, copy_verification as verify};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CopyTarget {
     All,
     Index { database: String, container: String, action: CopyAction },
     Function { id: String, action: FunctionAction },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FunctionAction {
-    One,
-    Pause,
-    Resume,
-    Try,
-    Replay,
-    Log,
-    Versions,
-    Rollback,
-}
-
-impl FunctionAction {
-    pub const NAMED: [FunctionAction; 7] = [
-        FunctionAction::Pause,
-        FunctionAction::Resume,
-        FunctionAction::Try,
-        FunctionAction::Replay,
-        FunctionAction::Log,
-        FunctionAction::Versions,
-        FunctionAction::Rollback,
-    ];
-
-    /// Its segment in a path.
-    pub fn name(self) -> &'static str {
-        match self {
-            FunctionAction::One => "",
-            FunctionAction::Pause => "pause",
-            FunctionAction::Resume => "resume",
-            FunctionAction::Try => "try",
-            FunctionAction::Replay => "replay",
-            FunctionAction::Log => "log",
-            FunctionAction::Versions => "versions",
-            FunctionAction::Rollback => "rollback",
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,13 +7,53 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use shardlake_account::{FunctionDefinition, FunctionLogLine, FunctionPut, FunctionReport, ReplayFrom};
+use shardlake_account::{
+    FunctionAsked, FunctionDefinition, FunctionLogLine, FunctionPut, FunctionReport, FunctionWriteKind,
+    FunctionWriteOrder, ReplayFrom, name_of_write,
+};
 use shardlake_model::{Error, Result};
 use shardlake_stdx::Timestamp;
 
-use crate::copies::FunctionAction;
 use crate::pieces::written;
 use crate::{OperatorCall, OperatorReply};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FunctionAction {
+    One,
+    Pause,
+    Resume,
+    Try,
+    Replay,
+    Log,
+    Versions,
+    Rollback,
+}
+
+impl FunctionAction {
+    pub const NAMED: [FunctionAction; 7] = [
+        FunctionAction::Pause,
+        FunctionAction::Resume,
+        FunctionAction::Try,
+        FunctionAction::Replay,
+        FunctionAction::Log,
+        FunctionAction::Versions,
+        FunctionAction::Rollback,
+    ];
+
+    /// Its segment in a path.
+    pub fn name(self) -> &'static str {
+        match self {
+            FunctionAction::One => "",
+            FunctionAction::Pause => "pause",
+            FunctionAction::Resume => "resume",
+            FunctionAction::Try => "try",
+            FunctionAction::Replay => "replay",
+            FunctionAction::Log => "log",
+            FunctionAction::Versions => "versions",
+            FunctionAction::Rollback => "rollback",
+        }
+    }
+}
 
 pub(crate) async fn serve(
     call: &OperatorCall<'_>,
@@ -125,19 +165,59 @@ async fn try_last(call: &OperatorCall<'_>, id: &str) -> Result<OperatorReply> {
     let order: TrialOrder = order(&call.body)?;
     let last = order.last.unwrap_or(TRIAL_CHANGES);
     let trial = call.account.functions().try_last(id, order.code.as_deref(), last).await?;
-    let parsed = |text: &String| serde_json::from_str::<Value>(text).unwrap_or_default();
     let letter = |(place, reason): &(u32, String)| json!({ "change": place, "reason": reason });
     let failure = trial.failure.as_ref().map(|error| json!({ "message": error.message() }));
     Ok(crate::ok(written(&json!({
-        "changes": trial.changes.iter().map(parsed).collect::<Vec<_>>(),
+        "changes": trial.changes.iter().map(|change| parsed(change)).collect::<Vec<_>>(),
         "error": failure,
-        "writes": trial.writes,
+        "writes": trial.writes.iter().map(write).collect::<Vec<_>>(),
         "deadLetters": trial.letters.iter().map(letter).collect::<Vec<_>>(),
-        "reads": trial.reads,
+        "reads": trial.reads.iter().map(read).collect::<Vec<_>>(),
         "log": trial.log,
         "requestUnits": trial.charge_centi as f64 / 100.0,
         "milliseconds": u64::try_from(trial.time.as_millis()).unwrap_or(u64::MAX),
     }))))
+}
+
+/// JSON that the server made.
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+fn write(order: &FunctionWriteOrder) -> Value {
+    let mut write = json!({ "container": order.container, "operation": name_of_write(&order.kind) });
+    match &order.kind {
+        FunctionWriteKind::Create { item }
+        | FunctionWriteKind::Upsert { item }
+        | FunctionWriteKind::Replace { item } => write["item"] = parsed(item),
+        FunctionWriteKind::Patch { id, partition_key, operations } => {
+            write["id"] = id.as_str().into();
+            write["partitionKey"] = parsed(partition_key);
+            write["operations"] = parsed(operations);
+        }
+        FunctionWriteKind::Delete { id, partition_key } => {
+            write["id"] = id.as_str().into();
+            write["partitionKey"] = parsed(partition_key);
+        }
+    }
+    if let Some(etag) = &order.if_match {
+        write["ifMatch"] = etag.as_str().into();
+    }
+    write
+}
+
+fn read(asked: &FunctionAsked) -> Value {
+    match asked {
+        FunctionAsked::Read(read) => {
+            json!({ "container": read.container, "id": read.id, "partitionKey": parsed(&read.partition_key) })
+        }
+        FunctionAsked::Query(query) => json!({
+            "container": query.container,
+            "query": query.text,
+            "parameters": parsed(&query.parameters),
+            "partitionKey": query.partition_key.as_deref().map(parsed),
+        }),
+    }
 }
 
 fn definition(id: &str, body: &[u8]) -> Result<FunctionDefinition> {
@@ -158,6 +238,7 @@ fn definition(id: &str, body: &[u8]) -> Result<FunctionDefinition> {
 /// The report of a function; with its code where it is shown alone.
 pub(crate) fn document(report: &FunctionReport, with_code: bool) -> Value {
     let place = |(min, max, lsn): &(String, String, u64)| json!({ "minInclusive": min, "maxExclusive": max, "lsn": lsn });
+    assert!(report.failed_runs <= report.runs, "failed runs are among the runs");
     let record = &report.record;
     let error = report.last_error.as_ref();
     let mut definition = serde_json::to_value(&record.definition).unwrap_or_default();

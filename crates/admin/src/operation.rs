@@ -7,7 +7,8 @@ use crate::account_keys::KeyTarget;
 use crate::address::{Action, Target};
 use crate::analytics::AnalyticsAction;
 use crate::backups::BackupTarget;
-use crate::copies::{CopyAction, CopyTarget, FunctionAction};
+use crate::copies::{CopyAction, CopyTarget};
+use crate::functions::FunctionAction;
 use crate::projections::ProjectionTarget;
 use crate::sql::SqlTarget;
 

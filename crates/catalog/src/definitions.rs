@@ -128,6 +128,19 @@ impl Definitions {
         self.log_holds.retain(|(_, holder), _| *holder != Holder::Projection(number));
     }
 
+    /// The function of an id.
+    pub fn function(&self, id: &str) -> Option<&FunctionRecord> {
+        self.functions.values().find(|record| record.definition.id == id).map(|record| &**record)
+    }
+
+    /// With its progress and its hold on the source's log.
+    pub fn remove_function(&mut self, number: u32) {
+        assert!(!self.projections.contains(&number), "a number is given once");
+        self.functions.remove(&number);
+        self.checkpoints.remove(&number);
+        self.log_holds.retain(|(_, holder), _| *holder != Holder::Copy(number));
+    }
+
     /// A number for a projection, an index or a function that none ever had.
     pub fn new_copy_number(&mut self) -> u32 {
         self.numbers.projection =

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use shardlake_model::ContainerRid;
 
-use crate::{Definitions, Holder, ProjectionStart};
+use crate::ProjectionStart;
 
 /// A function as users write it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -123,7 +123,7 @@ impl Default for FunctionRetry {
     }
 }
 
-/// What follows when a single change fails for good.
+/// Consequence of a single change that fails for good.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FunctionOnError {
@@ -176,20 +176,6 @@ impl FunctionRecord {
     /// Whether a commit is the function's own.
     pub fn is_own(&self, origin: u32) -> bool {
         origin == self.number || self.former_numbers.contains(&origin)
-    }
-}
-
-impl Definitions {
-    /// The function of an id.
-    pub fn function(&self, id: &str) -> Option<&FunctionRecord> {
-        self.functions.values().find(|record| record.definition.id == id).map(|record| &**record)
-    }
-
-    /// With its progress and its hold on the source's log.
-    pub fn remove_function(&mut self, number: u32) {
-        self.functions.remove(&number);
-        self.checkpoints.remove(&number);
-        self.log_holds.retain(|(_, holder), _| *holder != Holder::Copy(number));
     }
 }
 

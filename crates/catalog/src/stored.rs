@@ -246,12 +246,7 @@ fn add(definitions: &mut Definitions, key: &[u8], value: &[u8]) -> Result<(), Ca
         Some(&SECONDARY_INDEX) => add_secondary_index(definitions, key, value)?,
         Some(&FUNCTION) => add_function(definitions, value)?,
         Some(&ENDED) => add_ended(definitions, value)?,
-        Some(&LOG_HOLD) => {
-            let hold: LogHold = decode(value)?;
-            let key = (hold.container, hold.holder);
-            definitions.log_holds.put(key, hold);
-            log_hold_key(key)
-        }
+        Some(&LOG_HOLD) => add_log_hold(definitions, value)?,
         Some(&NUMBERS) => {
             definitions.numbers = decode(value)?;
             numbers_key()
@@ -289,6 +284,13 @@ fn add_function(definitions: &mut Definitions, value: &[u8]) -> Result<Vec<u8>, 
     let number = record.number;
     definitions.functions.put(number, record);
     Ok(function_key(number))
+}
+
+fn add_log_hold(definitions: &mut Definitions, value: &[u8]) -> Result<Vec<u8>, CatalogError> {
+    let hold: LogHold = decode(value)?;
+    let key = (hold.container, hold.holder);
+    definitions.log_holds.put(key, hold);
+    Ok(log_hold_key(key))
 }
 
 fn add_ended(definitions: &mut Definitions, value: &[u8]) -> Result<Vec<u8>, CatalogError> {

@@ -18,7 +18,8 @@
 //! | `batch.rs` | changes of a part of the source, up to an LSN |
 //! | `at_work.rs`, `run.rs`, `reads.rs` | surroundings of a step; one run in a worker; its reads |
 //! | `writes.rs`, `commits.rs` | its writes, checked and committed with their progress |
-//! | `attempt.rs`, `trouble.rs`, `letters.rs` | one attempt at a batch; attempts after failures, halving; dead letters |
+//! | `attempt.rs`, `trouble.rs` | one attempt at a batch; attempts after failures, halving |
+//! | `letters.rs`, `recent.rs` | dead letters; their rate |
 //! | `log.rs` | lines of `console.log` |
 //! | `replay.rs` | functions that begin anew; earlier codes |
 //! | `trial.rs` | runs on the last changes, whose writes are discarded |
@@ -37,6 +38,7 @@ mod letters;
 mod log;
 mod put;
 mod reads;
+mod recent;
 mod replay;
 mod report;
 mod run;
@@ -59,9 +61,11 @@ use shardlake_script::Scripts;
 use entries::{Entries, FunctionEntry};
 pub use log::FunctionLogLine;
 pub use put::FunctionPut;
+pub use reads::FunctionAsked;
 pub use replay::ReplayFrom;
 pub use report::{FunctionReport, FunctionState};
 pub use trial::{FunctionTrial, TRIAL_CHANGES_MAX};
+pub use writes::name_of;
 
 /// Functions of one account: each has a task.
 pub const FUNCTIONS_MAX: usize = 50;

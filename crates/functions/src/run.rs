@@ -8,7 +8,7 @@ use shardlake_script::{ScriptKey, ScriptLimits};
 
 use crate::at_work::FunctionAtWork;
 use crate::batch::{Given, array_of};
-use crate::reads::Reads;
+use crate::reads::{FunctionAsked, Reads};
 
 /// Distinguishes functions from the scripts of their source, which have numbers from 1.
 const FUNCTION_KEYS: u64 = 1 << 63;
@@ -22,7 +22,7 @@ pub(crate) struct Ran {
     pub outcome: Result<ChangesOutcome>,
     pub charge_centi: u64,
     /// Reads, for a trial.
-    pub reads: Vec<serde_json::Value>,
+    pub reads: Vec<FunctionAsked>,
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use shardlake_catalog::{FunctionOnError, FunctionRecord};
+use shardlake_catalog::{FunctionDefinition, FunctionOnError, FunctionRecord};
 use shardlake_change_log::{Followed, LogFollower, LogPosition, Needs, NextRound, changed};
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_partition::RoundError;
@@ -47,6 +47,7 @@ pub(crate) fn start(functions: &Functions) {
 pub(crate) fn start_one(functions: &Functions, entry: &Arc<FunctionEntry>) {
     let (state, entry) = (Arc::downgrade(&functions.0), entry.clone());
     let runner = Runner {
+        known: None,
         work: None,
         troubles: BTreeMap::new(),
         is_over_holes: false,
@@ -95,6 +96,8 @@ struct Work {
 }
 
 struct Runner {
+    /// The definition that the other members are of.
+    known: Option<FunctionDefinition>,
     /// Dropped after each failure: some targets may have the writes of the batch that failed.
     work: Option<Work>,
     /// By the lower bound of the part of the source.
@@ -118,6 +121,12 @@ impl Runner {
         }
         if record.is_paused || functions.gone(record).is_some() {
             return Next::Wait(PAUSED_LOOK);
+        }
+        if self.known.as_ref() != Some(&record.definition) {
+            // Mended code is tried at once, and other containers have other progress.
+            self.known = Some(record.definition.clone());
+            (self.work, self.ready_at) = (None, Duration::ZERO);
+            self.troubles.clear();
         }
         let now = functions.router().clock().elapsed();
         if let Some(wait) = self.ready_at.checked_sub(now).filter(|wait| !wait.is_zero()) {

@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard};
 use shardlake_catalog::Checkpoint;
 use shardlake_stdx::Timestamp;
 
-use crate::letters::Recent;
 use crate::log::Ring;
+use crate::recent::Recent;
 
 #[derive(Debug)]
 pub(crate) struct Status(Mutex<Live>);

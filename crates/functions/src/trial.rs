@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use serde_json::{Value as Json, json};
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_partition::Images;
-use shardlake_script::changes::{FunctionWriteKind, FunctionWriteOrder};
+use shardlake_script::changes::FunctionWriteOrder;
 
 use crate::at_work::FunctionAtWork;
 use crate::batch::{Given, given};
+use crate::reads::FunctionAsked;
 use crate::run::{Ran, RunWants, run};
-use crate::writes::{name_of, planned};
+use crate::writes::planned;
 use crate::{Functions, no_such};
 
 /// Changes of one trial.
@@ -25,10 +25,10 @@ pub struct FunctionTrial {
     pub changes: Vec<String>,
     /// The function's failure, or a refusal of one of its writes.
     pub failure: Option<Error>,
-    pub writes: Vec<Json>,
+    pub writes: Vec<FunctionWriteOrder>,
     /// Places of changes that it gave up, and the reasons.
     pub letters: Vec<(u32, String)>,
-    pub reads: Vec<Json>,
+    pub reads: Vec<FunctionAsked>,
     pub log: Vec<String>,
     pub charge_centi: u64,
     pub time: Duration,
@@ -71,35 +71,12 @@ async fn trial_of(
         Ok(outcome) => (outcome, None),
         Err(error) => (Default::default(), Some(error)),
     };
-    let writes = outcome.writes.iter().map(shown).collect();
-    if let Err(error) = planned(at, outcome.writes).await {
+    let writes = outcome.writes;
+    if let Err(error) = planned(at, writes.clone()).await {
         failure = Some(error);
     }
     let (letters, log) = (outcome.letters, outcome.log);
     Ok(FunctionTrial { changes, failure, writes, letters, reads, log, charge_centi, time })
-}
-
-fn shown(order: &FunctionWriteOrder) -> Json {
-    let json = |text: &str| serde_json::from_str::<Json>(text).unwrap_or_default();
-    let mut write = json!({ "container": order.container, "operation": name_of(&order.kind) });
-    match &order.kind {
-        FunctionWriteKind::Create { item }
-        | FunctionWriteKind::Upsert { item }
-        | FunctionWriteKind::Replace { item } => write["item"] = json(item),
-        FunctionWriteKind::Patch { id, partition_key, operations } => {
-            write["id"] = id.as_str().into();
-            write["partitionKey"] = json(partition_key);
-            write["operations"] = json(operations);
-        }
-        FunctionWriteKind::Delete { id, partition_key } => {
-            write["id"] = id.as_str().into();
-            write["partitionKey"] = json(partition_key);
-        }
-    }
-    if let Some(etag) = &order.if_match {
-        write["ifMatch"] = etag.as_str().into();
-    }
-    write
 }
 
 /// The last changes that the function would be given, over all partitions in the order of their times.

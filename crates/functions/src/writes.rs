@@ -1,7 +1,5 @@
 //! The writes of a run as operations of partitions.
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use shardlake_document::{ItemName, ParseLimits, PatchOperation, Value, parse_path};
 use shardlake_items::{ItemWrite, Patch, item_of_json};
 use shardlake_model::{ETagCondition, Error, Limits, PartitionKey, Preconditions, Result};
@@ -33,7 +31,8 @@ pub(crate) async fn planned(
     Ok(writes)
 }
 
-pub(crate) fn name_of(kind: &FunctionWriteKind) -> &'static str {
+/// The name of the method that asked for it.
+pub fn name_of(kind: &FunctionWriteKind) -> &'static str {
     match kind {
         FunctionWriteKind::Create { .. } => "create",
         FunctionWriteKind::Upsert { .. } => "upsert",
@@ -112,57 +111,97 @@ fn item_write(
     })
 }
 
-/// An operation of a patch as it is written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenOperation<'a> {
-    op: String,
-    #[serde(default)]
-    path: Option<String>,
-    #[serde(default)]
-    from: Option<String>,
-    #[serde(borrow, default)]
-    value: Option<&'a RawValue>,
-}
-
 fn operations_of(text: &str, limits: &Limits) -> Result<Vec<PatchOperation>> {
-    let operations: Vec<WrittenOperation<'_>> = serde_json::from_str(text)
-        .map_err(|error| Error::bad_request(format!("the operations of the patch are invalid: {error}")))?;
-    let limits = ParseLimits::of_items(limits);
-    operations.iter().map(|operation| operation.read(&limits)).collect()
+    let invalid =
+        |reason: String| Error::bad_request(format!("the operations of the patch are invalid: {reason}"));
+    let written = Value::from_json(text.as_bytes(), &ParseLimits::of_items(limits));
+    let Value::Array(operations) = written.map_err(|error| invalid(error.to_string()))? else {
+        return Err(invalid("give an array".to_owned()));
+    };
+    operations.into_iter().map(operation_of).collect()
 }
 
-impl WrittenOperation<'_> {
-    fn read(&self, limits: &ParseLimits) -> Result<PatchOperation> {
-        let path = pointer("path", self.path.as_deref())?;
-        let value = || {
-            let text =
-                self.value.ok_or_else(|| Error::bad_request(format!("'{}' needs a value", self.op)))?;
-            Value::from_json(text.get().as_bytes(), limits)
-                .map_err(|error| Error::bad_request(error.to_string()))
-        };
-        Ok(match self.op.to_ascii_lowercase().as_str() {
-            "add" => PatchOperation::Add { path, value: value()? },
-            "set" => PatchOperation::Set { path, value: value()? },
-            "replace" => PatchOperation::Replace { path, value: value()? },
-            "remove" => PatchOperation::Remove { path },
-            "incr" | "increment" => {
-                let by = value()?.as_number();
-                let by = by.ok_or_else(|| Error::bad_request("the value of 'incr' must be a number"))?;
-                PatchOperation::Increment { path, by }
-            }
-            "move" => PatchOperation::Move { from: pointer("from", self.from.as_deref())?, path },
+fn operation_of(written: Value) -> Result<PatchOperation> {
+    let Value::Object(members) = written else {
+        return Err(Error::bad_request("an operation of a patch is an object such as { op, path, value }"));
+    };
+    let (mut op, mut path, mut from, mut value) = (None, None, None, None);
+    for (name, member) in members {
+        match (name.as_str(), member) {
+            ("op", Value::String(text)) => op = Some(text),
+            ("path", Value::String(text)) => path = Some(text),
+            ("from", Value::String(text)) => from = Some(text),
+            ("value", member) => value = Some(member),
             _ => {
                 return Err(Error::bad_request(format!(
-                    "'{}' is no patch operation: use add, set, replace, remove, incr or move",
-                    self.op
+                    "the member '{name}' of a patch operation is unknown or no text: use op, path, from and value"
                 )));
             }
-        })
+        }
     }
+    let op = op.ok_or_else(|| Error::bad_request("the member 'op' of a patch operation is missing"))?;
+    let path = pointer("path", path.as_deref())?;
+    let value = || value.ok_or_else(|| Error::bad_request(format!("'{op}' needs a value")));
+    Ok(match op.to_ascii_lowercase().as_str() {
+        "add" => PatchOperation::Add { path, value: value()? },
+        "set" => PatchOperation::Set { path, value: value()? },
+        "replace" => PatchOperation::Replace { path, value: value()? },
+        "remove" => PatchOperation::Remove { path },
+        "incr" | "increment" => {
+            let by = value()?.as_number();
+            let by = by.ok_or_else(|| Error::bad_request("the value of 'incr' must be a number"))?;
+            PatchOperation::Increment { path, by }
+        }
+        "move" => PatchOperation::Move { from: pointer("from", from.as_deref())?, path },
+        _ => {
+            return Err(Error::bad_request(format!(
+                "'{op}' is no patch operation: use add, set, replace, remove, incr or move"
+            )));
+        }
+    })
 }
 
 fn pointer(member: &str, text: Option<&str>) -> Result<Vec<String>> {
-    let text = text.ok_or_else(|| Error::bad_request(format!("the member '{member}' is missing")))?;
+    let text = text.ok_or_else(|| {
+        Error::bad_request(format!("the member '{member}' of a patch operation is missing"))
+    })?;
     parse_path(text).map_err(|error| Error::bad_request(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_of_patches_are_read_and_others_refused() {
+        let of = |text: &str| operations_of(text, &Limits::default());
+        let text = r#"[{"op":"set","path":"/a/b","value":null},{"op":"incr","path":"/n","value":2},
+            {"op":"move","from":"/x","path":"/y"},{"op":"remove","path":"/z"}]"#;
+        let operations = of(text).expect("valid");
+        assert!(
+            matches!(
+                &operations[..],
+                [
+                    PatchOperation::Set { value: Value::Null, .. },
+                    PatchOperation::Increment { .. },
+                    PatchOperation::Move { .. },
+                    PatchOperation::Remove { .. },
+                ]
+            ),
+            "{operations:?}"
+        );
+        for (text, reason) in [
+            ("{}", "array"),
+            ("[1]", "object"),
+            (r#"[{"path":"/a"}]"#, "'op'"),
+            (r#"[{"op":"set","value":1}]"#, "'path'"),
+            (r#"[{"op":"set","path":"/a"}]"#, "needs a value"),
+            (r#"[{"op":"swap","path":"/a"}]"#, "'swap'"),
+            (r#"[{"op":"set","path":"/a","value":1,"if":2}]"#, "'if'"),
+            (r#"[{"op":"incr","path":"/a","value":"1"}]"#, "number"),
+        ] {
+            let error = of(text).expect_err(text);
+            assert!(error.message().contains(reason), "{text}: {error}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Exactly once: counters that are kept by reading, changing and writing them stay exact, although the power fails at any
-//! step, and source and targets are split and merged meanwhile.
+//! step, and source and targets are split, merged and moved
+//! meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ async fn event(account: &Account, number: u64, random: &Random) -> Result<()> {
     account.upsert_item(&context(account), &container, None, json.as_bytes(), &none()).await.map(drop)
 }
 
-/// Splits a partition of the source or of the target, or merges two.
+/// Splits or moves a partition of the source or of the target, or merges two.
 async fn relocate(account: &Account, random: &Random) {
     let name = ["event", "counter"][random.below(2) as usize];
     let Ok(container) = account.router().container("db", name) else { return };
@@ -49,7 +50,11 @@ async fn relocate(account: &Account, random: &Random) {
     let range = ranges[random.below(ranges.len() as u64) as usize];
     let maintenance = account.maintenance();
     // A crash may end it, and a small partition may have no place to be split at.
-    let _may_fail = match random.below(3) {
+    let _may_fail = match random.below(4) {
+        3 => {
+            let shard = u16::try_from(random.below(SHARDS as u64)).expect("few shards");
+            maintenance.move_partition(&container, range, shard).await.map(drop)
+        }
         0 if ranges.len() > 1 => maintenance.merge(&container, &ranges[..2]).await.map(drop),
         _ => maintenance.split(&container, range, SplitAt::Middle).await.map(drop),
     };

@@ -252,3 +252,19 @@ async fn a_lost_etag_is_tried_again_with_fresh_reads() {
     assert_eq!((&sum["n"], &sum["by"]), (&json!(60), &json!(60)), "no update is lost");
     assert!(letters(account).await.is_empty());
 }
+
+#[tokio::test]
+async fn mended_code_is_tried_at_once() {
+    let fixture = pair().await;
+    let account = &fixture.account;
+    let patient =
+        with(copy(COPY), "retry", json!({ "attempts": 100, "firstMs": 3_600_000, "maxMs": 3_600_000 }));
+    put(account, &patient).await.expect("valid");
+    write(account, 1, true).await;
+    eventually("it waits", async || report(account, "copy").await.state.name() == "Waiting").await;
+    let mended = "async function (changes, context) { for (const { id } of changes) context.container('target').upsert({ id }); }";
+    put(account, &with(patient, "code", mended)).await.expect("valid");
+    level(account, "copy").await;
+    assert_eq!(items(account, "target").await.len(), 1);
+    assert_eq!(report(account, "copy").await.record.version, 2);
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shardlake_account::{FunctionPut, ReplayFrom};
+use shardlake_account::{FunctionPut, FunctionWriteKind, ReplayFrom};
 use shardlake_model::ErrorKind;
 use shardlake_stdx::Timestamp;
 
@@ -61,8 +61,8 @@ async fn a_trial_runs_on_the_last_changes_and_writes_nothing() {
     );
     assert_eq!((&given[0]["operation"], &given[0]["current"]["pk"]), (&json!("create"), &json!("k1")));
     assert_eq!((trial.writes.len(), trial.reads.len(), trial.log.len()), (5, 5, 5));
-    assert_eq!(trial.writes[0]["operation"], "upsert");
-    assert_eq!(trial.writes[0]["item"]["id"], "i25");
+    let FunctionWriteKind::Upsert { item } = &trial.writes[0].kind else { panic!("{:?}", trial.writes) };
+    assert!(item.contains("i25"), "{item}");
     assert!(trial.charge_centi > 0);
     let other = "async function (changes, context) { context.container('target').create({ n: 1 }); throw new Error('no'); }";
     let trial = account.functions().try_last("count", Some(other), 5).await.expect("ran");

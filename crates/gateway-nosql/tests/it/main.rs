@@ -21,6 +21,7 @@ mod expiry;
 mod explained;
 mod feeds;
 mod former_ranges;
+mod functions;
 mod golden;
 mod harness;
 mod heat_map;

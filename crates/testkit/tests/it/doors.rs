@@ -24,9 +24,12 @@ const WORDS: &[(&str, &str)] = &[
 const JSON_LIBRARY: &[&str] = &[
     // The lease record must be readable by people, and by other versions.
     "crates/lease/src/register.rs",
-    // Stored definitions are JSON; the rules of projections are parts of them, and dead letters are items that people read.
+    // Stored definitions are JSON; the rules of projections and the filters of functions are parts of them, and dead letters are items that people read.
+    "crates/catalog/src/function.rs",
     "crates/catalog/src/projection.rs",
     "crates/catalog/src/stored.rs",
+    "crates/functions/src/filter.rs",
+    "crates/functions/src/letters.rs",
     "crates/projections/src/dead_letters.rs",
     "crates/projections/src/rule.rs",
     // A permission holds its partition key as the text that its client wrote.
