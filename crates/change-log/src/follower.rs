@@ -37,15 +37,6 @@ pub enum NextRound {
     Round(Box<PartRound>),
 }
 
-/// Result of looking for the next rounds.
-#[derive(Debug)]
-pub enum NextRounds {
-    /// Every part is read to its end.
-    End,
-    /// Of different parts.
-    Rounds(Vec<PartRound>),
-}
-
 /// A round of one part. The follower advances once it is marked as done.
 #[derive(Debug)]
 pub struct PartRound {
@@ -121,17 +112,22 @@ impl LogFollower {
         Ok(if is_new { NextRound::Round(Box::new(PartRound { span, round })) } else { NextRound::Nothing })
     }
 
-    /// Begins rounds of so many parts at most, each part once; none where all of these are at their ends, or were divided.
-    pub async fn next_rounds(&mut self, serving: &Serving, most: usize) -> Result<NextRounds, RoundError> {
+    /// Begins rounds of so many parts at most, each part once. An empty list where these are at their ends, or were divided; `None`
+    /// where every part is read to its end.
+    pub async fn next_rounds(
+        &mut self,
+        serving: &Serving,
+        most: usize,
+    ) -> Result<Option<Vec<PartRound>>, RoundError> {
         let mut rounds = Vec::new();
         for _ in 0..self.position.parts.len().min(most) {
             match self.next_round(serving).await? {
                 NextRound::Round(round) => rounds.push(*round),
                 NextRound::Nothing => {}
-                NextRound::End => return Ok(NextRounds::End),
+                NextRound::End => return Ok(None),
             }
         }
-        Ok(NextRounds::Rounds(rounds))
+        Ok(Some(rounds))
     }
 
     /// Reads changes of about so many operations from a round of their own, for followers whose work takes

@@ -26,9 +26,7 @@ mod position;
 mod written;
 
 pub use at_least::AtLeast;
-pub use follower::{
-    Followed, FollowerPage, LogFollower, Needs, NextPage, NextRound, NextRounds, PartRound, changed,
-};
+pub use follower::{Followed, FollowerPage, LogFollower, Needs, NextPage, NextRound, PartRound, changed};
 pub use lag::{Lag, has_reached, has_reached_lsns, lag, oldest_missing_ms};
 pub use position::{LogPart, LogPosition};
 pub use written::written;

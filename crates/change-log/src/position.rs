@@ -133,6 +133,17 @@ mod tests {
     }
 
     #[test]
+    fn parts_read_together_advance_in_any_order() {
+        let spans = [span(0, 0x20), span(0x20, 0x40), span(0x40, 0xFF)];
+        let part = |span: &KeyRange| LogPart { span: span.clone(), after: 1 };
+        let mut position = LogPosition::new(spans.iter().map(part).collect());
+        for (span, upto) in [(&spans[2], 8), (&spans[0], 4), (&spans[2], 9)] {
+            position.advance(span, upto);
+        }
+        assert_eq!(after(&position), [4, 1, 9]);
+    }
+
+    #[test]
     fn a_part_advances_alone_and_hands_its_place_on_when_it_is_divided() {
         let parts = [(0, 0x20, 3), (0x20, 0x40, 5), (0x40, 0xFF, 0)];
         let part = |(min, max, after)| LogPart { span: span(min, max), after };

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow::{self, Break, Continue};
 
-use shardlake_change_log::{LogFollower, NextRound, NextRounds, PartRound};
+use shardlake_change_log::{LogFollower, NextRound, PartRound};
 use shardlake_document::partition_key_text;
 use shardlake_model::{ErrorKind, ExpiredRows, Result};
 use shardlake_partition::{ChangeKind, Image, Images, LogChange, RoundError, StoredItem, item_of_position};
@@ -50,7 +50,7 @@ pub(crate) async fn next_round(
     }
 }
 
-/// Applies a page of each of several parts. What follows is read in a new view of the engine, since the task may rest before.
+/// Applies a page of each of several parts. Later changes are read in a new view of the engine, since the task may rest before.
 pub(crate) async fn follow(at: &IndexAtWork<'_>, follower: &mut LogFollower) -> Result<Progress> {
     let rounds = match next_rounds(at, follower).await? {
         Continue(rounds) => rounds,
@@ -88,9 +88,9 @@ async fn next_rounds(
     follower: &mut LogFollower,
 ) -> Result<ControlFlow<Progress, Vec<PartRound>>> {
     let rounds = match follower.next_rounds(at.serving, PARTS_TOGETHER).await {
-        Ok(NextRounds::Rounds(rounds)) if rounds.is_empty() => return Ok(Break(Progress::Looked)),
-        Ok(NextRounds::Rounds(rounds)) => rounds,
-        Ok(NextRounds::End) => {
+        Ok(Some(rounds)) if rounds.is_empty() => return Ok(Break(Progress::Looked)),
+        Ok(Some(rounds)) => rounds,
+        Ok(None) => {
             follower.look_again(at.serving);
             return Ok(Break(Progress::Idle));
         }

@@ -2,7 +2,7 @@
 
 use shardlake_model::{RequestContext, Result};
 use shardlake_partition::{
-    CopyBatch, CopyReply, FunctionBatch, FunctionProgress, FunctionReply, UniqueReply,
+    CopyBatch, CopyReply, FunctionBatch, FunctionOutcome, FunctionProgress, FunctionReply, UniqueReply,
 };
 
 use crate::admission::{Cost, OperationKind, Touched};
@@ -77,10 +77,11 @@ impl Command for ApplyFunction {
     async fn run(&self, at: &Hosted, ctx: &RequestContext) -> Result<FunctionReply> {
         let permit = at.admit(ctx, OperationKind::Write, Touched::Span(&at.partition().epk_range))?;
         let outcome = at.partition().apply_function(at.schema(), &at.reading(ctx), &self.batch).await;
-        permit.settle_outcome(&outcome, |reply| Cost {
-            charge_centi: reply.meta.charge_centi,
-            size_bytes: self.batch.size_bytes() as u64,
-            creates: false,
+        permit.settle_outcome(&outcome, |reply| {
+            let is_refused = matches!(reply.outcome, FunctionOutcome::Refused(_));
+            debug_assert!(!is_refused || reply.meta.charge_centi == 0, "a refused batch has done nothing");
+            let size_bytes = self.batch.size_bytes() as u64;
+            Cost { charge_centi: reply.meta.charge_centi, size_bytes, creates: false }
         });
         outcome
     }

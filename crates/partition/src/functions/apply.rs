@@ -226,7 +226,7 @@ impl Work for Arc<FunctionWrites> {
         };
         let (charge_centi, left_out) = match self.add_to(&mut transaction, &progress)? {
             Ok(applied) => applied,
-            // What was added so far is dropped with the transaction.
+            // Everything added so far is dropped with the transaction.
             Err(refused) => return Ok(((FunctionOutcome::Refused(refused), 0), None)),
         };
         let outcome = (FunctionOutcome::Applied { left_out }, charge_centi);

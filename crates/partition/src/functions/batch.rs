@@ -6,7 +6,7 @@ use shardlake_model::{ErrorKind, Preconditions, ReplyMeta};
 use shardlake_routing::{KeyRange, LogicalKey};
 use shardlake_stdx::Guid;
 
-/// What a function writes to one partition for the changes of a span of its source up to an LSN.
+/// Writes of a function to one partition for the changes of a span of its source up to an LSN.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FunctionBatch {
     /// Number of the function, by which its own commits are recognised in the log.

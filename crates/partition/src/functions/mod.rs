@@ -1,7 +1,7 @@
 //! Writes of functions on the change feed: each once, although a batch of changes may be worked on again.
 //!
 //! A commit stores, with the writes, how far in its source the function has come. That progress is carried
-//! by splits, merges and moves, so that whoever continues knows which writes are there.
+//! by splits, merges and moves, so that a task that continues knows which writes are there.
 //!
 //! | file | content |
 //! |---|---|
