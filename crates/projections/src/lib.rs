@@ -120,6 +120,12 @@ impl Projections {
                     "an account holds at most {PROJECTIONS_MAX} projections"
                 )));
             }
+            if draft.function(&rule.id).is_some() {
+                return Err(Error::bad_request(format!(
+                    "there is a function '{}', and names of copies are unique: choose another id",
+                    rule.id
+                )));
+            }
             let now = check::check(live, &entries, &rule, &compiled)?;
             if (now.source.rid_text(), now.target.rid_text()) != (&*ends.0, &*ends.1) {
                 return Err(Error::new(

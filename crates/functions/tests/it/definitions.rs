@@ -1,7 +1,7 @@
 //! Definitions: stored, replaced, refused; containers that are deleted.
 
 use serde_json::{Value, json};
-use shardlake_account::FunctionPut;
+use shardlake_account::{FunctionPut, ProjectionRule};
 use shardlake_model::ErrorKind;
 use shardlake_storage::{Shard, ShardOptions};
 
@@ -115,8 +115,14 @@ async fn names_are_unique_over_functions_and_projections() {
         "match": [{ "source": "/id", "target": "/categoryId" }],
         "set": [{ "from": "/name", "to": "/categoryName" }],
     });
-    let rule = serde_json::from_value(rule).expect("well-formed");
-    fixture.account.projections().put_projection(&context(&fixture.account), rule).await.expect("valid");
-    let error = put(&fixture.account, &function("names", "meta", &[], CODE)).await.expect_err("taken");
+    let rule: ProjectionRule = serde_json::from_value(rule).expect("well-formed");
+    let (projections, ctx) = (fixture.account.projections(), context(&fixture.account));
+    let names = function("names", "meta", &[], CODE);
+    put(&fixture.account, &names).await.expect("valid");
+    let error = projections.put_projection(&ctx, ProjectionRule::clone(&rule)).await.expect_err("taken");
+    assert!(error.message().contains("function 'names'"), "{error}");
+    fixture.account.functions().delete("names").await.expect("there");
+    projections.put_projection(&ctx, rule).await.expect("valid");
+    let error = put(&fixture.account, &names).await.expect_err("taken");
     assert!(error.message().contains("projection 'names'"), "{error}");
 }
