@@ -266,7 +266,7 @@ async fn check_all(store: &Store<'_>, seed: u64) {
         true
     })
     .await;
-    for index in ["by_k", "filtered", "by_tag"] {
+    for index in ["by_k", "filtered", "by_tag", "board", "tags"] {
         store.verify(index, seed).await;
     }
 }
@@ -389,6 +389,7 @@ async fn crash_once(seed: u64) {
     store.check("source", "by_k").await;
     store.verify("by_k", seed).await;
     store.check("source", "board").await;
+    store.verify("board", seed).await;
 }
 
 /// The seeds of a run: `SHARDLAKE_SEED` and as many as usual, or `SHARDLAKE_SEEDS` of them.

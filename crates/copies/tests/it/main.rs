@@ -6,5 +6,6 @@ mod reads;
 mod settings;
 mod store;
 mod verify;
+mod verify_groups;
 
 use shardlake_account_fixture as support;
