@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use shardlake_change_log::{LogPart, LogPosition};
 use shardlake_model::{Error, Result};
-use shardlake_partition::{ItemRow, LogicalKey, RowStamp, StoredItem, item_of_position};
+use shardlake_partition::{CopyBatch, ItemRow, LogicalKey, RowStamp, StoredItem, item_of_position};
 use shardlake_routing::KeyRange;
 use shardlake_storage::PacedWork;
 
@@ -73,18 +73,21 @@ async fn look(
     let upto = homes.parts.iter().map(|part| part.after).min().unwrap_or(0);
     copies.reach(&copies.entry_of(at.entry.index)?, LogPosition::new(homes.parts)).await?;
     at.check_same()?;
-    let names = homeless.iter().map(|extra| (extra.key.clone(), extra.id.clone())).collect();
-    let rows = stored_rows(at, names).await?;
     let mut again = Vec::new();
-    for extra in homeless {
-        let Some(StoredRow { stamp, item }) = rows.get(&extra.id) else { continue };
-        // No row that was read before the view is true at a later LSN.
-        if *stamp == extra.stamp || stamp.lsn <= upto {
+    for extras in homeless.chunks(CopyBatch::ROWS_MAX) {
+        let names = extras.iter().map(|extra| (extra.key.clone(), extra.id.clone())).collect();
+        let rows = stored_rows(at, names).await?;
+        for extra in extras {
+            let Some(StoredRow { stamp, item }) = rows.get(&extra.id) else { continue };
+            // No row that was read before the view is true at a later LSN.
+            if *stamp != extra.stamp && stamp.lsn > upto {
+                again.push(Extra { stamp: *stamp, ..extra.clone() });
+                continue;
+            }
             let sides = (None, Some(text_of(item)));
             found.add(|| difference(DifferenceKind::TooMany, String::new(), (&extra.key, &extra.id), sides));
-        } else {
-            again.push(Extra { stamp: *stamp, ..extra });
         }
+        work.pause().await;
     }
     Ok(again)
 }

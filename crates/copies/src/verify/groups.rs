@@ -96,7 +96,8 @@ impl GroupPass {
         work: &mut PacedWork,
     ) -> Result<Epk> {
         let mut chunk = partition.items_round(span, CHUNK_ITEMS).await?;
-        let (mut items, mut last, mut is_first) = (0, None, true);
+        // Of a chunk that has to be read again nothing counts.
+        let (mut names, mut items, mut last, mut is_first) = (Vec::new(), 0, None, true);
         let mut passes = ChunkPasses::new(at, || at.check_same());
         loop {
             let groups = passes.next(&mut chunk, work, |seen| {
@@ -109,41 +110,16 @@ impl GroupPass {
                 let position = LogPosition::new(vec![LogPart { span: covered, after: chunk.upto() }]);
                 copies.reach(&copies.entry_of(at.entry.index)?, position).await?;
             }
-            let suspects = self.compare_rows(at, groups, chunk.upto(), work).await?;
+            let suspects = compare_rows(at, groups, (chunk.upto(), &mut names), work).await?;
             suspects.look(copies, at, found).await?;
         }
         let covered = chunk.covered().expect("the chunk is read to its end");
         let next = covered.max.clone();
         self.read.parts.push(LogPart { span: covered, after: chunk.upto() });
+        self.names.extend(names);
         self.last = last.or(self.last.take());
         at.entry.change_verification(|report| report.items += items);
         Ok(next)
-    }
-
-    /// Compares groups with their rows. Returns those whose rows are others.
-    async fn compare_rows(
-        &mut self,
-        at: &IndexAtWork<'_>,
-        groups: BTreeMap<String, CountedGroup>,
-        upto: u64,
-        work: &mut PacedWork,
-    ) -> Result<Suspects> {
-        let (mut suspects, mut groups) = (Suspects::default(), groups.into_iter().peekable());
-        while groups.peek().is_some() {
-            let batch: Vec<_> = groups.by_ref().take(CopyBatch::ROWS_MAX).collect();
-            let names = batch.iter().map(|(id, group)| (group.place.clone(), id.clone())).collect();
-            let rows = stored_rows(at, names).await?;
-            for (id, CountedGroup { place, source, keys, state }) in batch {
-                self.names.insert(name_of(&place, &id));
-                let expected = Expected { id: &id, source: &source, keys: &keys, state: &state };
-                if !rows.get(&id).is_some_and(|row| expected.is_row(at, row, upto)) {
-                    suspects.add(&source, (id, place));
-                }
-            }
-            work.pause().await;
-            at.check_same()?;
-        }
-        Ok(suspects)
     }
 
     /// Looks at every row of the index that may be of the part.
@@ -217,6 +193,31 @@ impl GroupPass {
             _ => later.push(Extra { key, id, stamp }),
         }
     }
+}
+
+/// Compares groups with their rows. Returns those whose rows are others.
+async fn compare_rows(
+    at: &IndexAtWork<'_>,
+    groups: BTreeMap<String, CountedGroup>,
+    (upto, names): (u64, &mut Vec<Name>),
+    work: &mut PacedWork,
+) -> Result<Suspects> {
+    let (mut suspects, mut groups) = (Suspects::default(), groups.into_iter().peekable());
+    while groups.peek().is_some() {
+        let batch: Vec<_> = groups.by_ref().take(CopyBatch::ROWS_MAX).collect();
+        let wanted = batch.iter().map(|(id, group)| (group.place.clone(), id.clone())).collect();
+        let rows = stored_rows(at, wanted).await?;
+        for (id, CountedGroup { place, source, keys, state }) in batch {
+            names.push(name_of(&place, &id));
+            let expected = Expected { id: &id, source: &source, keys: &keys, state: &state };
+            if !rows.get(&id).is_some_and(|row| expected.is_row(at, row, upto)) {
+                suspects.add(&source, (id, place));
+            }
+        }
+        work.pause().await;
+        at.check_same()?;
+    }
+    Ok(suspects)
 }
 
 fn no_range() -> Error {

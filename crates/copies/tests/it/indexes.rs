@@ -287,7 +287,7 @@ async fn write(store: &Store<'_>, random: &Random) {
     }
 }
 
-async fn relocate(store: &Store<'_>, container: &str) {
+pub async fn relocate(store: &Store<'_>, container: &str) {
     let account = &store.fixture.account;
     let handle = store.container(container);
     let ids: Vec<u32> = handle.partition_key_ranges().iter().map(|range| range.id).collect();

@@ -3,12 +3,13 @@
 
 use serde_json::{Value, json};
 use shardlake_account::{Difference, DifferenceKind, IndexVerification, Repair, VerifyState};
+use shardlake_model::ErrorKind;
 use shardlake_partition::{CopyRow, RowStamp};
 use shardlake_stdx::Random;
 use shardlake_testkit::expects_log;
 
 use crate::groups::{BOARD, BY_K, TAGS};
-use crate::indexes::seeds;
+use crate::indexes::{relocate, seeds};
 use crate::store::Store;
 use crate::support::{Fixture, eventually};
 use crate::verify::{Row, damage, edited, later, stored};
@@ -22,19 +23,30 @@ fn item(pk: &str, id: &str, number: u64) -> Value {
 }
 
 async fn filled(fixture: &Fixture) -> Store<'_> {
-    let store = Store::new(fixture, None, 100_000).await;
+    filled_at(fixture, 100_000).await
+}
+
+async fn filled_at(fixture: &Fixture, throughput: u64) -> Store<'_> {
+    let store = Store::new(fixture, None, throughput).await;
     for (id, key, definition) in INDEXES {
         store.index("source", id, key, definition).await;
     }
     for number in 0..200 {
         let item = item(&format!("p{}", number % 9), &number.to_string(), number);
-        store.upsert(&item).await.expect("written");
+        upsert(&store, &item).await;
     }
     store.settled().await;
     for (id, _, _) in INDEXES {
         store.verify(id, 0).await;
     }
     store
+}
+
+async fn upsert(store: &Store<'_>, item: &Value) {
+    while let Err(error) = store.upsert(item).await {
+        assert_eq!(error.kind(), ErrorKind::TooManyRequests, "{error}");
+        store.fixture.clock.advance(std::time::Duration::from_millis(200));
+    }
 }
 
 /// The row of `board` for a logical partition of the source.
@@ -147,8 +159,23 @@ async fn write(store: &Store<'_>, random: &Random) {
     let (pk, id) = (format!("p{}", random.below(6)), random.below(6).to_string());
     match random.below(2) {
         0 => drop(store.delete(&pk, &id).await),
-        _ => store.upsert(&item(&pk, &id, random.below(1000))).await.expect("written"),
+        _ => upsert(store, &item(&pk, &id, random.below(1000))).await,
     }
+}
+
+async fn compare_while_writing(store: &Store<'_>, random: &Random, (index, seed): (&str, u64)) {
+    let copies = store.fixture.account.copies();
+    copies.verify("db", index, Repair::No).await.expect("it follows");
+    let report = loop {
+        write(store, random).await;
+        store.fixture.clock.advance(std::time::Duration::from_millis(1));
+        let report = copies.verification("db", index).expect("an index").expect("begun");
+        assert_eq!(report.differences, 0, "seed {seed}: {report:#?}");
+        if report.state != VerifyState::Running {
+            break report;
+        }
+    };
+    assert_eq!(report.state, VerifyState::Done, "seed {seed}, {index}: {report:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -160,19 +187,25 @@ async fn groups_that_change_during_a_comparison_are_no_differences() {
             store.delete(&format!("p{}", number % 9), &number.to_string()).await.expect("deleted");
         }
         let random = Random::seeded(seed);
-        let copies = fixture.account.copies();
         for (index, _, _) in INDEXES.into_iter().cycle().take(90) {
-            copies.verify("db", index, Repair::No).await.expect("it follows");
-            let report = loop {
-                write(&store, &random).await;
-                fixture.clock.advance(std::time::Duration::from_millis(1));
-                let report = copies.verification("db", index).expect("an index").expect("begun");
-                assert_eq!(report.differences, 0, "seed {seed}: {report:#?}");
-                if report.state != VerifyState::Running {
-                    break report;
-                }
-            };
-            assert_eq!(report.state, VerifyState::Done, "seed {seed}: {report:#?}");
+            compare_while_writing(&store, &random, (index, seed)).await;
+        }
+        store.settled().await;
+        for (index, _, _) in INDEXES {
+            store.verify(index, seed).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn partitions_that_move_during_a_comparison_are_no_differences() {
+    for seed in seeds(2) {
+        let fixture = Fixture::new().await;
+        let store = filled_at(&fixture, 400).await;
+        let random = Random::seeded(seed);
+        for (place, (index, _, _)) in INDEXES.into_iter().cycle().take(18).enumerate() {
+            let moved = if place % 2 == 0 { "source" } else { index };
+            tokio::join!(compare_while_writing(&store, &random, (index, seed)), relocate(&store, moved));
         }
         store.settled().await;
         for (index, _, _) in INDEXES {
