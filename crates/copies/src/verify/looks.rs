@@ -158,6 +158,7 @@ impl View {
         suspects: &[Suspect],
         work: &mut PacedWork,
     ) -> Result<View> {
+        assert!(suspects.len() <= GROUPS_TOGETHER, "groups of a look are bounded");
         let round = partition.log_round(&span_of(&source.epk.0), after).await?;
         let mut round = round.with(Images::Current).in_pages_of(PAGE_OPERATIONS);
         let (mut changes, mut has_too_many) = (Gathered::default(), false);
@@ -189,6 +190,7 @@ impl View {
         };
         let changed = self.changes.groups.get(id);
         let counting = &self.counted[id];
+        assert!(counting.keys.is_some() || counting.state.is_empty(), "a group with items has keys");
         let keys = counting.keys.as_deref().unwrap_or_default();
         let expected = Expected { id, source, keys, state: &counting.state };
         let Some(row) = row else { return expected.without_row(at, changed.is_some()) };

@@ -101,6 +101,37 @@ fn trimmed(mut bytes: Vec<u8>) -> Epk {
 mod tests {
     use super::*;
 
+    fn part(min: &[u8], max: &[u8], after: u64) -> LogPart {
+        LogPart { span: KeyRange { min: Epk(min.to_vec()), max: Epk(max.to_vec()) }, after }
+    }
+
+    #[test]
+    fn a_part_is_known_by_the_first_bytes_of_a_hash() {
+        let mut read = ReadSpan::begin(&KeyRange { min: Epk(vec![0x10]), max: KeyRange::full().max });
+        read.parts = vec![part(&[0x10], &[0x20, 1, 2, 3, 4], 7), part(&[0x20, 1, 2, 3, 4], &[0x40], 5)];
+        read.end(Epk(vec![0x30]));
+        assert_eq!(read.position().parts().last().expect("two").span.max, Epk(vec![0x30]));
+        assert_eq!(read.rest().expect("more").min, Epk(vec![0x30]));
+        for (source, is_in, after) in [
+            ([0x0F, 0xFF, 0xFF, 0xFF], false, None),
+            ([0x10, 0, 0, 0], true, Some(7)),
+            // Its hashes are of both parts.
+            ([0x20, 1, 2, 3], true, Some(5)),
+            ([0x2F, 0xFF, 0xFF, 0xFF], true, Some(5)),
+            ([0x30, 0, 0, 0], false, Some(5)),
+        ] {
+            assert_eq!((read.has(source), read.after(source)), (is_in, after), "{source:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_part_has_all_hashes_that_follow() {
+        let mut read = ReadSpan::begin(&KeyRange { min: Epk(vec![0x10]), max: KeyRange::full().max });
+        read.parts = vec![part(&[0x10], &[0xFF], 7)];
+        read.end(KeyRange::full().max);
+        assert!(read.rest().is_none() && read.has([0xFF; PREFIX]));
+    }
+
     #[test]
     fn hashes_that_begin_with_bytes_are_a_span() {
         for (bytes, min, max) in [

@@ -17,12 +17,12 @@ use crate::verify::{Row, damage, edited, later, stored};
 const INDEXES: [(&str, &str, &str); 3] =
     [("board", "/board", BOARD), ("by_k", "/k", BY_K), ("tags", "/tag", TAGS)];
 
-fn item(pk: &str, id: &str, number: u64) -> Value {
+pub fn item(pk: &str, id: &str, number: u64) -> Value {
     let tags = vec![format!("t{}", number % 3); (number % 4) as usize];
     json!({ "id": id, "pk": pk, "k": format!("k{}", number % 5), "n": number % 11, "tags": tags })
 }
 
-async fn filled(fixture: &Fixture) -> Store<'_> {
+pub async fn filled(fixture: &Fixture) -> Store<'_> {
     filled_at(fixture, 100_000).await
 }
 
@@ -42,7 +42,7 @@ async fn filled_at(fixture: &Fixture, throughput: u64) -> Store<'_> {
     store
 }
 
-async fn upsert(store: &Store<'_>, item: &Value) {
+pub async fn upsert(store: &Store<'_>, item: &Value) {
     while let Err(error) = store.upsert(item).await {
         assert_eq!(error.kind(), ErrorKind::TooManyRequests, "{error}");
         store.fixture.clock.advance(std::time::Duration::from_millis(200));
@@ -50,7 +50,7 @@ async fn upsert(store: &Store<'_>, item: &Value) {
 }
 
 /// The row of `board` for a logical partition of the source.
-async fn row_of(store: &Store<'_>, pk: &str) -> Row {
+pub async fn row_of(store: &Store<'_>, pk: &str) -> Row {
     let rows = stored(store, "board").await;
     let is_it = |row: &Row| {
         let body: Value = serde_json::from_slice(&row.item.json_text()).expect("JSON");
