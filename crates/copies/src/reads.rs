@@ -106,7 +106,10 @@ impl Copies {
 }
 
 /// The position of an index that follows its source, and the number of its steps.
-fn position_of(entry: &IndexEntry, record: &SecondaryIndexRecord) -> Result<Option<(Arc<LogPosition>, u64)>> {
+pub(crate) fn position_of(
+    entry: &IndexEntry,
+    record: &SecondaryIndexRecord,
+) -> Result<Option<(Arc<LogPosition>, u64)>> {
     let live = entry.status.live();
     if record.state.phase != IndexPhase::Active || live.generation != record.generation {
         return Ok(None);

@@ -22,11 +22,11 @@ const CONTRIBUTIONS_MAX: usize = 400_000;
 const GROUPS_OF_ROUND_MAX: usize = 400_000;
 
 /// An index with so many changed groups is built anew.
-pub(super) struct TooManyGroups;
+pub(crate) struct TooManyGroups;
 
 /// A group that a round may change.
 #[derive(Debug)]
-pub(super) struct ChangedGroup {
+pub(crate) struct ChangedGroup {
     /// Logical partition of the index that has the group's row.
     pub place: LogicalKey,
     /// Logical partition of the source that has the group's items.
@@ -38,7 +38,7 @@ pub(super) struct ChangedGroup {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
+pub(crate) struct Gathered {
     /// By the ids of their rows.
     pub groups: BTreeMap<String, ChangedGroup>,
     numbers: BTreeMap<Bytes, u32>,
@@ -46,9 +46,15 @@ pub(super) struct Gathered {
     operations: usize,
     contributions: usize,
     is_beyond: bool,
+    /// Items that cannot be counted are noted in the status of the index.
+    notes_refusals: bool,
 }
 
 impl Gathered {
+    pub fn of_follower() -> Gathered {
+        Gathered { notes_refusals: true, ..Gathered::default() }
+    }
+
     /// By the numbers of items; `None` beyond the bounds.
     pub fn histories(&self) -> Option<&[ItemHistory]> {
         (!self.is_beyond).then_some(&self.items)
@@ -134,7 +140,7 @@ impl Gathered {
         number: Option<u32>,
     ) -> Result<Option<Vec<Counted>>> {
         let Image::Record(record) = &change.new else {
-            at.entry.status.live().note_item(change.key.clone(), None);
+            self.note_refusal(at, &change.key, None);
             return Ok(None);
         };
         let known = number.and_then(|number| self.items.get(number as usize));
@@ -147,7 +153,7 @@ impl Gathered {
             let id = item_of_position(&change.key).map(|(_, id)| id).unwrap_or_default();
             Refusal { key: partition_key_text(&source.partition_key), id, reason }
         });
-        at.entry.status.live().note_item(change.key.clone(), refusal);
+        self.note_refusal(at, &change.key, refusal);
         let mut now = Vec::with_capacity(found.contributions.len());
         for one in found.contributions {
             let (id, keys) = (one.contribution.id, one.contribution.keys);
@@ -155,6 +161,12 @@ impl Gathered {
             now.push((id, one.contribution.arguments));
         }
         Ok(Some(now))
+    }
+
+    fn note_refusal(&self, at: &IndexAtWork<'_>, item: &Bytes, refusal: Option<Refusal>) {
+        if self.notes_refusals {
+            at.entry.status.live().note_item(item.clone(), refusal);
+        }
     }
 
     fn note_group(

@@ -20,9 +20,11 @@
 //! | `update.rs` | the same for all groups of a round: reading stored rows, writing new ones |
 //! | `rows.rs` | rows of groups, for the index |
 //! | `recount.rs` | groups from the items of a view |
+//! | `chunk.rs` | groups of a chunk of the source |
 //! | `build.rs` | the first rows of an index |
 
 mod build;
+mod chunk;
 mod gather;
 mod plan;
 mod recount;
@@ -40,7 +42,11 @@ use crate::at_work::IndexAtWork;
 use crate::follow::{PAGE_OPERATIONS, Progress, next_round};
 
 pub(crate) use build::write_chunk;
-use gather::{Gathered, TooManyGroups};
+pub(crate) use chunk::{ChunkPasses, CountedGroup};
+pub(crate) use gather::{Gathered, TooManyGroups};
+pub(crate) use plan::advance;
+pub(crate) use recount::{Counting, count};
+pub(crate) use update::{StoredRow, stored_rows};
 
 /// Parts that are remembered as settled.
 const SETTLED_MAX: usize = 1024;
@@ -86,7 +92,7 @@ pub(crate) async fn follow(
     // Rows have LSNs of the view, which no crash may give to other commits.
     round.durable().await?;
     let mut round = round.with(Images::Current).in_pages_of(PAGE_OPERATIONS);
-    let mut gathered = Gathered::default();
+    let mut gathered = Gathered::of_follower();
     loop {
         match round.next_page().await {
             Ok(Some(page)) => match gathered.add(at, &page.changes)? {

@@ -37,10 +37,17 @@ impl Wanted {
 }
 
 /// A group that is counted.
-struct Counting {
-    place: LogicalKey,
-    keys: Option<Vec<Value>>,
-    state: GroupState,
+pub(crate) struct Counting {
+    pub place: LogicalKey,
+    /// Values of its keys, if an item has them.
+    pub keys: Option<Vec<Value>>,
+    pub state: GroupState,
+}
+
+impl Counting {
+    pub fn begin(at: &IndexAtWork<'_>, place: LogicalKey) -> Counting {
+        Counting { place, keys: None, state: at.rows.derivation().new_group() }
+    }
 }
 
 /// Writes the rows of groups as the items of the view have them. Breaks if the task is to end before.
@@ -53,10 +60,7 @@ pub(super) async fn recount(
     for WantedOfSource { source, groups } in wanted.0.into_values() {
         let mut groups = groups.into_iter().peekable();
         while groups.peek().is_some() {
-            let begin = |(id, place)| {
-                let state = at.rows.derivation().new_group();
-                (id, Counting { place, keys: None, state })
-            };
+            let begin = |(id, place)| (id, Counting::begin(at, place));
             let mut counted: BTreeMap<String, Counting> =
                 groups.by_ref().take(GROUPS_MAX).map(begin).collect();
             let mut items = view.items_of(&source);
@@ -73,7 +77,12 @@ pub(super) async fn recount(
     Ok(Continue(()))
 }
 
-fn count(at: &IndexAtWork<'_>, item: &ItemRow, counted: &mut BTreeMap<String, Counting>) -> Result<()> {
+/// Adds the contributions of an item to the groups among `counted`.
+pub(crate) fn count(
+    at: &IndexAtWork<'_>,
+    item: &ItemRow,
+    counted: &mut BTreeMap<String, Counting>,
+) -> Result<()> {
     let (logical, _) = item_of_position(&item.key)?;
     let item = StoredItem::decode(item.record.clone(), at.schema())?;
     for one in at.rows.contributions_of(&item.view(), &logical.partition_key).contributions {

@@ -79,20 +79,16 @@ async fn update(
 }
 
 /// The stored row of a group.
-struct StoredRow {
-    stamp: RowStamp,
-    state: Option<String>,
+pub(crate) struct StoredRow {
+    pub stamp: RowStamp,
+    pub item: StoredItem,
 }
 
 impl StoredRow {
     fn new(at: &IndexAtWork<'_>, record: Bytes) -> Result<StoredRow> {
         let index = at.serving.entry_of_rid(at.entry.index)?;
         let item = StoredItem::decode(record, &index.shape)?;
-        let state = match item.body().get(GROUP_STATE) {
-            Some(RawValue::String(text)) => Some(text.to_owned()),
-            _ => None,
-        };
-        Ok(StoredRow { stamp: RowStamp::of_etag(item.etag()), state })
+        Ok(StoredRow { stamp: RowStamp::of_etag(item.etag()), item })
     }
 
     /// The LSN at which it is true, its keys and its state; `None` if it is of an earlier generation.
@@ -100,13 +96,21 @@ impl StoredRow {
         if self.stamp.generation != at.record.generation {
             return None;
         }
-        let (keys, state) = at.rows.derivation().read_group(self.state.as_deref()?)?;
+        let (keys, state) = self.state(at)?;
         Some((self.stamp.lsn, Some(keys), state))
+    }
+
+    /// Its keys and its state; `None` if they are not of the definition.
+    pub fn state(&self, at: &IndexAtWork<'_>) -> Option<(Vec<Value>, GroupState)> {
+        match self.item.body().get(GROUP_STATE) {
+            Some(RawValue::String(text)) => at.rows.derivation().read_group(text),
+            _ => None,
+        }
     }
 }
 
 /// The stored rows of groups, by their ids.
-async fn stored_rows(
+pub(crate) async fn stored_rows(
     at: &IndexAtWork<'_>,
     mut names: Vec<(LogicalKey, String)>,
 ) -> Result<BTreeMap<String, StoredRow>> {

@@ -61,7 +61,7 @@ async fn still_there<'p>(at: &IndexAtWork<'_>, extra: &'p Extra) -> Result<Optio
 
 /// Reads the items of the pass again. Returns those that are wanted and exist.
 async fn look_again(at: &IndexAtWork<'_>, pass: &Pass, wanted: &SourceNames) -> Result<SourceNames> {
-    let (mut rest, mut there) = (pass.span().clone(), BTreeSet::new());
+    let (mut rest, mut there) = (pass.read.span.clone(), BTreeSet::new());
     let mut routing = at.serving.routing_of(at.source.clone());
     while rest.min < rest.max {
         let partition = {

@@ -12,14 +12,24 @@
 //! | file | contents |
 //! |---|---|
 //! | `differences.rs` | differences as they are reported |
+//! | `span.rs` | the part of the source that one pass compares |
 //! | `pass.rs` | one part of the source against the index |
 //! | `confirm.rs` | the second look |
 //! | `names.rs` | names of the rows of a unique index |
+//! | `groups.rs` | one part of the source against an index of groups |
+//! | `judge.rs` | the row of a group against the group as it was counted |
+//! | `looks.rs` | looks at groups whose rows are not those of the first view |
+//! | `extras.rs` | rows of groups that have begun after the first view |
 
 mod confirm;
 mod differences;
+mod extras;
+mod groups;
+mod judge;
+mod looks;
 mod names;
 mod pass;
+mod span;
 
 use std::sync::Arc;
 
@@ -52,13 +62,6 @@ impl Copies {
         let record = record.ok_or_else(|| crate::no_such(database, container))?;
         check_follows(&record, &format!("{database}/{container}"))?;
         let source = self.router().entry_of_rid(record.source)?;
-        let rows =
-            IndexRows::of_index(&self.router().live_catalog().definitions, rid, &record, &source.shape)?;
-        if rows.is_grouped() {
-            return Err(Error::unsupported(format!(
-                "an index with GROUP BY cannot be verified yet: compare it with its query over the source, or build it anew (shardlake copies rebuild {database}/{container})"
-            )));
-        }
         let items = source.map.iter().map(|partition| partition.items()).sum();
         let began = self.router().clock().now();
         let report = {
@@ -109,34 +112,55 @@ async fn run(
     record: &SecondaryIndexRecord,
     repair: Repair,
 ) -> Result<Option<u16>> {
-    compare(copies, entry, record).await?;
+    let undecided = compare(copies, entry, record).await?;
     let differences = {
         let report = entry.verification.lock().expect("nothing panics under this lock");
         report.as_ref().map_or(0, |report| report.differences)
     };
-    if differences == 0 || repair == Repair::No {
-        return Ok(None);
+    if differences > 0 && repair == Repair::Rebuild {
+        tracing::warn!(
+            index = entry.number,
+            differences,
+            "an index differs from its source: it is built anew"
+        );
+        copies.begin_anew(entry.index).await?;
+        return Ok(Some(record.generation.saturating_add(1)));
     }
-    tracing::warn!(index = entry.number, differences, "an index differs from its source: it is built anew");
-    copies.begin_anew(entry.index).await?;
-    Ok(Some(record.generation.saturating_add(1)))
+    match undecided {
+        0 => Ok(None),
+        undecided => Err(Error::new(
+            ErrorKind::Conflict,
+            format!(
+                "{undecided} groups changed during each of {} looks, and all others were compared: verify again when the source has fewer writes",
+                looks::LOOKS_MAX
+            ),
+        )),
+    }
 }
 
-async fn compare(copies: &Copies, entry: &Arc<IndexEntry>, record: &SecondaryIndexRecord) -> Result<()> {
+/// Returns how many groups changed during each look at them.
+async fn compare(copies: &Copies, entry: &Arc<IndexEntry>, record: &SecondaryIndexRecord) -> Result<u64> {
     let serving = copies.router();
     let mut work = Shard::paced_work(serving.shards(), 1);
-    let mut rest = Some(KeyRange::full());
+    let (mut rest, mut undecided) = (Some(KeyRange::full()), 0);
     while let Some(span) = rest {
         let source = serving.entry_of_rid(record.source)?;
         // Compiled for each part: the source's schema may change meanwhile.
         let rows =
             IndexRows::of_index(&serving.live_catalog().definitions, entry.index, record, &source.shape)?;
         let at = IndexAtWork { serving, entry, record, source, rows: &rows };
+        if rows.is_grouped() {
+            let mut pass = groups::GroupPass::compare_groups(copies, &at, &span, &mut work).await?;
+            pass.compare_index(copies, &at, &mut work).await?;
+            undecided += pass.undecided;
+            rest = pass.read.rest();
+            continue;
+        }
         let mut pass = pass::Pass::read(&at, &span, &mut work).await?;
-        copies.reach(entry, pass.position()).await?;
+        copies.reach(entry, pass.read.position()).await?;
         pass.compare(&at, &mut work).await?;
         confirm::confirm(&at, &pass).await?;
-        rest = pass.rest();
+        rest = pass.read.rest();
     }
-    Ok(())
+    Ok(undecided)
 }

@@ -1,10 +1,8 @@
 //! One part of the source against the index.
-//!
-//! A part ends at four bytes of hash, as many as a stamp has, so that the part of each row is known by its stamp alone.
 
 use std::collections::HashMap;
 
-use shardlake_change_log::{LogPart, LogPosition};
+use shardlake_change_log::LogPart;
 use shardlake_model::{Error, Result};
 use shardlake_partition::{
     CopyBatch, ItemRow, LogicalKey, Rank, RowStamp, StoredItem, item_of_position, logical_name, renamed,
@@ -14,6 +12,7 @@ use shardlake_stdx::murmur3_128;
 use shardlake_storage::PacedWork;
 
 use super::names::Names;
+use super::span::{ReadSpan, cut};
 use crate::at_work::IndexAtWork;
 
 /// Rows of one part: some 16 MB of names and digests.
@@ -22,8 +21,6 @@ const ROWS_MAX: usize = 250_000;
 const CHUNK_ITEMS: usize = 64_000;
 /// Rows of one part that get a second look; the differences of others are counted without.
 const SUSPECTS_MAX: usize = 1_000;
-/// Bytes of a hash that a stamp has.
-const PREFIX: usize = 4;
 
 /// Name of a row: a hash of its partition key and its id.
 pub(super) type Name = (u64, u64);
@@ -47,8 +44,7 @@ pub(super) struct Extra {
 
 /// The rows of a part of the source, and those of the index.
 pub(super) struct Pass {
-    span: KeyRange,
-    parts: Vec<LogPart>,
+    pub read: ReadSpan,
     expected: HashMap<Name, Expected>,
     items: u64,
     /// Rows that are missing or different, with the LSN of their items.
@@ -68,8 +64,7 @@ impl Pass {
     /// Reads items from the start of a span on, until memory is full.
     pub async fn read(at: &IndexAtWork<'_>, span: &KeyRange, work: &mut PacedWork) -> Result<Pass> {
         let mut pass = Pass {
-            span: KeyRange { min: span.min.clone(), max: span.min.clone() },
-            parts: Vec::new(),
+            read: ReadSpan::begin(span),
             expected: HashMap::new(),
             items: 0,
             suspects: HashMap::new(),
@@ -101,14 +96,7 @@ impl Pass {
             pass.expected.remove(&name);
             pass.items -= items;
         }
-        for part in &mut pass.parts {
-            if part.span.max > max {
-                part.span.max = max.clone();
-            }
-        }
-        pass.parts.retain(|part| !part.span.is_empty());
-        pass.span.max = max;
-        assert!(pass.span.max > pass.span.min, "each pass goes on");
+        pass.read.end(max);
         at.entry.change_verification(|report| report.items += pass.items);
         Ok(pass)
     }
@@ -147,23 +135,8 @@ impl Pass {
         }
         let covered = round.covered().expect("the chunk is read to its end");
         let next = covered.max.clone();
-        self.parts.push(LogPart { span: covered, after: round.upto() });
+        self.read.parts.push(LogPart { span: covered, after: round.upto() });
         Ok(next)
-    }
-
-    /// The position that the index must have before it is compared.
-    pub fn position(&self) -> LogPosition {
-        LogPosition::new(self.parts.clone())
-    }
-
-    pub fn span(&self) -> &KeyRange {
-        &self.span
-    }
-
-    /// The part of the source that is left.
-    pub fn rest(&self) -> Option<KeyRange> {
-        let rest = KeyRange { min: self.span.max.clone(), max: KeyRange::full().max };
-        (rest.min < rest.max).then_some(rest)
     }
 
     /// Looks at every row of the index that may be of the part.
@@ -200,7 +173,7 @@ impl Pass {
     ) -> Result<Epk> {
         let index = at.serving.entry_of_rid(at.entry.index)?;
         // One look at all names is enough.
-        let is_first = self.span.min == KeyRange::full().min;
+        let is_first = self.read.span.min == KeyRange::full().min;
         let mut names = Names::default();
         let mut round = partition.items_round(span, CHUNK_ITEMS).await?;
         while let Some(rows) = round.next_page().await? {
@@ -248,7 +221,8 @@ impl Pass {
             }
             return Ok(());
         }
-        if !self.has(stamp.source) || self.after(stamp.source).is_none_or(|after| stamp.lsn > after) {
+        let after = self.read.after(stamp.source);
+        if !self.read.has(stamp.source) || after.is_none_or(|after| stamp.lsn > after) {
             return Ok(());
         }
         match self.extras.len() < SUSPECTS_MAX {
@@ -264,37 +238,4 @@ impl Pass {
             false => self.uncounted += 1,
         }
     }
-
-    /// Whether a row of this part of the hash space is of the pass.
-    fn has(&self, source: [u8; PREFIX]) -> bool {
-        prefix_of(&self.span.min) <= source && (source < prefix_of(&self.span.max) || self.is_last())
-    }
-
-    fn is_last(&self) -> bool {
-        self.span.max == KeyRange::full().max
-    }
-
-    /// The least LSN up to which a part of the hash space was read.
-    fn after(&self, source: [u8; PREFIX]) -> Option<u64> {
-        let of = |part: &&LogPart| {
-            // The last hash of a part may begin with the same bytes as its bound.
-            prefix_of(&part.span.min) <= source && source <= prefix_of(&part.span.max)
-        };
-        self.parts.iter().filter(of).map(|part| part.after).min()
-    }
-}
-
-fn prefix_of(bound: &Epk) -> [u8; PREFIX] {
-    let mut prefix = [0; PREFIX];
-    prefix.iter_mut().zip(&bound.0).for_each(|(to, byte)| *to = *byte);
-    prefix
-}
-
-/// The least bound with the same first bytes.
-fn cut(bound: &Epk) -> Epk {
-    let mut bytes = prefix_of(bound).to_vec();
-    while bytes.last() == Some(&0) {
-        bytes.pop();
-    }
-    Epk(bytes)
 }

@@ -266,7 +266,7 @@ async fn check_all(store: &Store<'_>, seed: u64) {
         true
     })
     .await;
-    for index in ["by_k", "filtered", "by_tag"] {
+    for index in ["by_k", "filtered", "by_tag", "board", "tags"] {
         store.verify(index, seed).await;
     }
 }
@@ -287,7 +287,7 @@ async fn write(store: &Store<'_>, random: &Random) {
     }
 }
 
-async fn relocate(store: &Store<'_>, container: &str) {
+pub async fn relocate(store: &Store<'_>, container: &str) {
     let account = &store.fixture.account;
     let handle = store.container(container);
     let ids: Vec<u32> = handle.partition_key_ranges().iter().map(|range| range.id).collect();
@@ -389,6 +389,7 @@ async fn crash_once(seed: u64) {
     store.check("source", "by_k").await;
     store.verify("by_k", seed).await;
     store.check("source", "board").await;
+    store.verify("board", seed).await;
 }
 
 /// The seeds of a run: `SHARDLAKE_SEED` and as many as usual, or `SHARDLAKE_SEEDS` of them.

@@ -13,13 +13,13 @@ use crate::store::Store;
 use crate::support::{Fixture, eventually};
 
 /// A row as it is stored.
-struct Row {
-    copy: CopyRow,
-    item: StoredItem,
+pub struct Row {
+    pub copy: CopyRow,
+    pub item: StoredItem,
 }
 
 /// The rows of an index, in the order of their keys.
-async fn stored(store: &Store<'_>, index: &str) -> Vec<Row> {
+pub async fn stored(store: &Store<'_>, index: &str) -> Vec<Row> {
     let (container, mut rows) = (store.container(index), Vec::new());
     for partition in container.entry.map.iter() {
         let partition = partition.hosted().partition();
@@ -38,7 +38,7 @@ async fn stored(store: &Store<'_>, index: &str) -> Vec<Row> {
 }
 
 /// Writes a row past the rules of the index.
-async fn damage(store: &Store<'_>, index: &str, row: CopyRow) {
+pub async fn damage(store: &Store<'_>, index: &str, row: CopyRow) {
     let container = store.container(index);
     let partition = container.entry.map.iter().find(|partition| partition.epk_range().contains(&row.key.epk));
     let partition = partition.expect("a partition").hosted().partition();
@@ -49,7 +49,7 @@ async fn damage(store: &Store<'_>, index: &str, row: CopyRow) {
 }
 
 /// The body of a row with another member.
-fn edited(store: &Store<'_>, row: &Row, member: &str, value: Value) -> Option<Vec<u8>> {
+pub fn edited(store: &Store<'_>, row: &Row, member: &str, value: Value) -> Option<Vec<u8>> {
     let mut text: Value = serde_json::from_slice(&row.item.json_text()).expect("JSON");
     text[member] = value;
     let limits = store.fixture.account.router().limits();
@@ -57,7 +57,7 @@ fn edited(store: &Store<'_>, row: &Row, member: &str, value: Value) -> Option<Ve
     Some(body.as_bytes().to_vec())
 }
 
-fn later(stamp: RowStamp) -> RowStamp {
+pub fn later(stamp: RowStamp) -> RowStamp {
     RowStamp { lsn: stamp.lsn + 1, ..stamp }
 }
 

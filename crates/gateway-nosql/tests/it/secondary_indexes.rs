@@ -393,4 +393,12 @@ async fn an_index_of_groups_answers_the_top_ten() {
     }
     let expected: Value = (1..11).rev().map(|customer| row(customer, customer + 1)).collect();
     eventually("the order follows", async || numbers(&top().await) == numbers(&expected)).await;
+    let path = "/_shardlake/v1/copies/index/db/top/verify";
+    server.post(path).send().await.expect(200);
+    eventually("verified", async || {
+        let report = server.get(path).send().await.expect(200).json();
+        assert_eq!(report["counts"]["differences"], 0, "{report}");
+        report["state"] == "done"
+    })
+    .await;
 }

@@ -34,6 +34,15 @@ impl Extremes {
         !self.kept.is_empty() || self.others == 0
     }
 
+    /// Whether both may be of the same values: as many, and the same best ones as far as both are known.
+    pub fn agree_with(&self, other: &Extremes) -> bool {
+        self.count() == other.count() && self.kept.iter().zip(&other.kept).all(|(one, other)| one == other)
+    }
+
+    fn count(&self) -> u64 {
+        self.kept.iter().fold(self.others, |count, (_, times)| count.saturating_add(*times))
+    }
+
     pub fn add(&mut self, value: &[u8]) {
         let is_maximum = self.is_maximum;
         let order = |kept: &(Vec<u8>, u64)| {
@@ -121,6 +130,11 @@ mod tests {
                     extremes = Extremes::new(is_maximum);
                     values.iter().for_each(|value| extremes.add(value));
                 }
+                let mut anew = Extremes::new(is_maximum);
+                values.iter().for_each(|value| anew.add(value));
+                prop_assert!(extremes.agree_with(&anew));
+                anew.add(&[99]);
+                prop_assert!(!extremes.agree_with(&anew), "another value");
                 let best = if is_maximum { values.iter().max() } else { values.iter().min() };
                 prop_assert_eq!(extremes.best(), best.map(|best| &best[..]));
             }

@@ -61,6 +61,13 @@ impl GroupState {
             })
     }
 
+    /// Whether both are states of the same rows. As many extremes are compared as both have.
+    pub fn agrees_with(&self, other: &GroupState) -> bool {
+        let mut pairs = self.aggregates.iter().zip(&other.aggregates);
+        let is_as_long = self.aggregates.len() == other.aggregates.len();
+        self.rows == other.rows && is_as_long && pairs.all(|(one, other)| one.agrees_with(other))
+    }
+
     /// Adds a row of a live item.
     pub fn add(&mut self, arguments: &[Argument]) {
         assert_eq!(arguments.len(), self.aggregates.len(), "a row has an argument for each aggregate");
@@ -149,6 +156,16 @@ impl AggregateState {
                 extremes.take_out(argument)
             }
             (AggregateState::Extreme { poison, .. }, _) => less(poison),
+        }
+    }
+
+    fn agrees_with(&self, other: &AggregateState) -> bool {
+        match (self, other) {
+            (
+                AggregateState::Extreme { extremes, poison },
+                AggregateState::Extreme { extremes: others, poison: other_poison },
+            ) => poison == other_poison && extremes.agree_with(others),
+            (one, other) => one == other,
         }
     }
 
