@@ -19,8 +19,8 @@ use crate::at_work::IndexAtWork;
 const ROWS_MAX: usize = 250_000;
 /// Items of one view.
 const CHUNK_ITEMS: usize = 64_000;
-/// Rows of one part that get a second look; the differences of others are counted without.
-const SUSPECTS_MAX: usize = 1_000;
+/// Rows of one part that no item has; more are counted only.
+const EXTRAS_MAX: usize = 1_000;
 
 /// Name of a row: a hash of its partition key and its id.
 pub(super) type Name = (u64, u64);
@@ -47,10 +47,10 @@ pub(super) struct Pass {
     pub read: ReadSpan,
     expected: HashMap<Name, Expected>,
     items: u64,
-    /// Rows that are missing or different, with the LSN of their items.
+    /// Rows that are missing or different, with the LSN of their items: at most those that are expected.
     pub suspects: HashMap<Name, u64>,
     pub extras: Vec<Extra>,
-    /// Suspects and extras beyond the bound.
+    /// Extras beyond the bound.
     pub uncounted: u64,
 }
 
@@ -157,8 +157,7 @@ impl Pass {
             rest.min = read?;
         }
         let missing = self.expected.iter().filter(|(_, expected)| !expected.is_found);
-        let missing: Vec<(Name, u64)> = missing.map(|(name, expected)| (*name, expected.lsn)).collect();
-        missing.into_iter().for_each(|(name, lsn)| self.suspect(name, lsn));
+        self.suspects.extend(missing.map(|(name, expected)| (*name, expected.lsn)));
         // Memory for the second look.
         self.expected = HashMap::new();
         Ok(())
@@ -217,7 +216,7 @@ impl Pass {
             expected.is_found = true;
             let lsn = expected.lsn;
             if expected.digest != digest {
-                self.suspect(name, lsn);
+                self.suspects.insert(name, lsn);
             }
             return Ok(());
         }
@@ -225,17 +224,10 @@ impl Pass {
         if !self.read.has(stamp.source) || after.is_none_or(|after| stamp.lsn > after) {
             return Ok(());
         }
-        match self.extras.len() < SUSPECTS_MAX {
+        match self.extras.len() < EXTRAS_MAX {
             true => self.extras.push(Extra { key, id, stamp }),
             false => self.uncounted += 1,
         }
         Ok(())
-    }
-
-    fn suspect(&mut self, name: Name, lsn: u64) {
-        match self.suspects.len() < SUSPECTS_MAX {
-            true => drop(self.suspects.insert(name, lsn)),
-            false => self.uncounted += 1,
-        }
     }
 }
