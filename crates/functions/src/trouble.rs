@@ -20,7 +20,7 @@ pub(crate) struct Trouble {
     pub not_before: Duration,
 }
 
-/// What follows after a failure.
+/// The next step after a failure.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     /// At once, with fresh reads.

@@ -51,7 +51,7 @@ async fn delete(account: &Account, name: &str, key: &str, id: &str) {
         .expect("deleted");
 }
 
-/// Categories of products, and what they call them.
+/// Categories of products, with their names.
 async fn names(account: &Account) -> BTreeMap<String, Vec<String>> {
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for product in items(account, "product").await {
