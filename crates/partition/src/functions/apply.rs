@@ -79,7 +79,7 @@ fn check(core: &Core, batch: &FunctionBatch) -> Result<()> {
     let (writes, size_bytes) = (batch.writes.len(), batch.size_bytes());
     if writes > FunctionBatch::WRITES_MAX || writes > 1 && size_bytes > FunctionBatch::BYTES_MAX {
         return Err(Error::bad_request(format!(
-            "a function writes at most {} items and {} bytes at a time, and this are {writes} items and {size_bytes} bytes: use smaller batches of changes",
+            "a function writes at most {} items and {} bytes at a time, and these are {writes} items and {size_bytes} bytes: use smaller batches of changes",
             FunctionBatch::WRITES_MAX,
             FunctionBatch::BYTES_MAX
         )));
